@@ -1,0 +1,155 @@
+"""The launcher's flow: plan, enforce, become. The order of the steps is forced by the kernel."""
+
+from os import close, write
+
+from . import domain, execute, kernel, options, plan, protections, rules
+from .names import Resolver
+from .refusal import Refusal
+from .rules import Rights
+
+
+class Settings:
+    """How strictly to enforce: the minimum ABI, a level per protection, and what root may keep."""
+
+    __slots__ = ("keep_file_capabilities", "levels", "minimum_abi")
+
+    def __init__(
+        self,
+        minimum_abi: int = rules.DEFAULT_MINIMUM,
+        levels: dict[str, str] | None = None,
+        *,
+        keep_file_capabilities: bool = False,
+    ) -> None:
+        self.minimum_abi = max(minimum_abi, rules.LOWEST_USABLE)
+        self.levels = protections.default_levels() | (levels or {})
+        self.levels |= dict.fromkeys(protections.ALWAYS, protections.REQUIRED)
+        self.keep_file_capabilities = keep_file_capabilities
+
+
+class Enforced:
+    """What was done to this process: the ABI, each protection's level and outcome, each proof."""
+
+    __slots__ = ("abi", "grants", "kept_file_capabilities", "outcomes", "proof")
+
+    def __init__(self, version: int, grants: int) -> None:
+        self.abi = version
+        self.grants = grants
+        self.outcomes: dict[str, str] = {}
+        self.proof: dict[bytes, str] = {}
+        self.kept_file_capabilities = False
+
+
+def enforce(the_plan: plan.Plan, settings: Settings) -> Enforced:
+    """Restrict this process, for good, and prove the plan; raises Refusal at the first doubt.
+
+    The file opens of the proof run with every privilege on both sides of the restriction, so that a
+    denial is Landlock's and not a file mode's. Exposed paths are read without them, as the command
+    will. The system call filter comes last: nothing after it may need what it forbids.
+    """
+    version = domain.landlock_version()
+    domain.require_version(version, settings.minimum_abi)
+    domain.refuse_threads()
+    levels = settings.levels
+    privileged = protections.is_privileged()
+    scoped = protections.wanted_scopes(version, levels["scopes"])
+    ruleset = domain.open_ruleset(version, scoped=scoped)
+    rights = rights_of(version, levels)
+    add = kernel.RuleAdder(ruleset).add
+    grants = domain.walk_grants(the_plan, rights, privileged=privileged, add=add)
+    done = Enforced(version, grants)
+    proof = domain.Proof(the_plan)
+    domain.restrict(ruleset)
+    close(ruleset)
+    proof.complete(the_plan)
+    done.proof = proof.outcomes
+    done.outcomes["filesystem"] = done.outcomes["noNewPrivileges"] = protections.ENFORCED
+    done.outcomes["scopes"] = (
+        protections.ENFORCED
+        if scoped
+        else protections.OFF
+        if levels["scopes"] == protections.OFF
+        else protections.DEGRADED
+    )
+    done.outcomes["descriptors"] = protections.mark_descriptors(levels["descriptors"])
+    done.outcomes["capabilities"], done.kept_file_capabilities = protections.drop_capabilities(
+        levels["capabilities"], keep_file_capabilities=settings.keep_file_capabilities
+    )
+    domain.check_exposed(the_plan)
+    done.outcomes["sockets"] = protections.refuse_unix_sockets(levels["sockets"])
+    return done
+
+
+def rights_of(version: int, levels: dict[str, str]) -> Rights:
+    """Return the rights to grant; with the socket protection on, none to reach a socket file."""
+    withheld = 0 if levels["sockets"] == protections.OFF else rules.RESOLVE_UNIX
+    return Rights(rules.filesystem_rights(version), withheld)
+
+
+def main(arguments: list[str]) -> int:
+    """Run the launcher on the words after its name; returns only when the command did not start."""
+    kernel.restore_signals()
+    try:
+        parsed = options.parse_options(arguments)
+        if "--help" in parsed.flags:
+            write(1, options.USAGE.encode())
+            return 0
+        refusal = _launch(parsed)
+        if refusal is None:
+            return 0
+    except Refusal as error:
+        refusal = error
+    except MemoryError:
+        refusal = Refusal("usage", "the policy does not fit into memory", "hide fewer paths")
+    except OSError as error:
+        # A system call that has no refusal of its own: fail closed, and say which.
+        refusal = Refusal(
+            "protection-unavailable",
+            f"the launcher could not finish: {error.strerror}",
+            "report this; the command was not started",
+            errno=error.errno,
+        )
+    _report(refusal)
+    return refusal.status
+
+
+def _launch(parsed: options.Options) -> Refusal | None:
+    paths = parsed.paths
+    policy = plan.Policy(paths["--hide"], paths["--hide-optional"], paths["--expose"])
+    for descriptor in parsed.policy_descriptors:
+        from .policy import read_policy
+
+        more = read_policy(descriptor)
+        policy.hide += more.hide
+        policy.hide_optional += more.hide_optional
+        policy.expose += more.expose
+    settings = Settings(keep_file_capabilities="--keep-file-capabilities" in parsed.flags)
+    resolver = Resolver()
+    the_plan = plan.build_plan(policy, resolver)
+    if "--scan-aliases" in parsed.flags:
+        from .aliases import refuse_aliases
+
+        refuse_aliases(the_plan)
+    if "--explain" in parsed.flags:
+        from .explain import explain
+
+        _write_all(1, explain(the_plan, settings))
+        return None
+    plan.check_process(the_plan)
+    environment = execute.read_environment()
+    candidates = plan.find_command(parsed.command[0], execute.search_path(environment), the_plan, resolver)
+    enforce(the_plan, settings)
+    return execute.become(candidates, parsed.command, environment)
+
+
+def _report(refusal: Refusal) -> None:
+    import json
+
+    try:
+        _write_all(2, json.dumps(refusal.fields()).encode("ascii") + b"\n")
+    except OSError:
+        return  # no standard error: the status alone has to tell
+
+
+def _write_all(descriptor: int, data: bytes) -> None:
+    while data:
+        data = data[write(descriptor, data) :]

@@ -1,0 +1,305 @@
+"""Turn the spellings of a policy into a plan: what is hidden, exposed, and how far each was found.
+
+Reads the disk, changes nothing. Every conflict is refused here, before the first irreversible step.
+"""
+
+from errno import EACCES, ENOENT
+from os import getcwdb, lstat, stat, strerror
+
+from .names import (
+    MountTable,
+    Resolved,
+    Resolver,
+    descriptor_path,
+    is_beneath,
+    parents,
+    parse_mounts,
+    read_file,
+)
+from .refusal import Refusal
+from .rules import withheld_names
+
+_KIND, _DIRECTORY, _REGULAR = 0o170000, 0o040000, 0o100000
+_ANY_EXECUTE = 0o111
+
+
+class Policy:
+    """What a caller asks for, as spelled: byte strings, absolute or relative to the directory."""
+
+    __slots__ = ("expose", "hide", "hide_optional")
+
+    def __init__(self, hide: list[bytes], hide_optional: list[bytes], expose: list[bytes]) -> None:
+        self.hide = hide
+        self.hide_optional = hide_optional
+        self.expose = expose
+
+
+class Hidden:
+    """One hidden path: canonical, the spellings that led to it, and what kind of entry it is.
+
+    `kind` is `path`, `link` (a symlink that stood for a hidden path), or `alias` (another name of
+    one, by the mount table).
+    """
+
+    __slots__ = ("exists", "kind", "optional", "path", "spellings")
+
+    def __init__(self, path: bytes, spelling: bytes, kind: str, *, optional: bool, exists: bool) -> None:
+        self.path = path
+        self.spellings = [spelling] if spelling != path else []
+        self.kind = kind
+        self.optional = optional
+        self.exists = exists
+
+
+class Plan:
+    """A policy that can be enforced. `withheld` is `grants.withheld_names` of the hidden paths."""
+
+    __slots__ = ("exposed", "exposed_spellings", "hidden", "mounts", "withheld")
+
+    def __init__(self, mounts: MountTable) -> None:
+        self.hidden: dict[bytes, Hidden] = {}
+        self.exposed: set[bytes] = set()
+        self.exposed_spellings: dict[bytes, bytes] = {}
+        self.withheld: dict[bytes, set[bytes]] = {}
+        self.mounts = mounts
+
+    def hidden_by(self, path: bytes) -> bytes | None:
+        """Return the hidden path that a canonical path lies at or beneath, unless it is exposed."""
+        for place in (path, *parents(path)):
+            if place in self.exposed:
+                return None
+            if place in self.hidden:
+                return place
+        return None
+
+
+def build_plan(policy: Policy, resolver: Resolver) -> Plan:
+    """Resolve and check a policy; raises Refusal."""
+    plan = Plan(read_mounts())
+    for path in policy.hide:
+        _add_hidden(plan, path, _resolve(resolver, path), optional=False)
+    for path in policy.hide_optional:
+        _add_hidden(plan, path, _resolve(resolver, path, optional=True), optional=True)
+    _add_mount_aliases(plan)
+    tops = set(plan.hidden)
+    containing = {parent for path in tops for parent in parents(path)}
+    for path in policy.expose:
+        _add_exposed(plan, path, _resolve(resolver, path), containing)
+    plan.withheld = withheld_names(tops)
+    return plan
+
+
+def read_mounts() -> MountTable:
+    """Read this process's mount table; without it aliases cannot be excluded, so that is refused."""
+    try:
+        return parse_mounts(read_file(b"/proc/self/mountinfo"))
+    except (OSError, ValueError) as error:
+        raise Refusal(
+            "protection-unavailable",
+            "the mount table cannot be read, so other names of hidden paths cannot be found",
+            "mount /proc, or run outside the container that withholds it",
+            path=b"/proc/self/mountinfo",
+            errno=getattr(error, "errno", None),
+        ) from error
+
+
+def check_process(plan: Plan) -> None:
+    """Refuse a working directory or standard stream that would hand a hidden place on."""
+    try:
+        directory = getcwdb()  # canonical: the kernel walks up from the directory itself
+    except OSError as error:
+        raise _no_directory(error.errno or ENOENT) from error
+    if not directory.startswith(b"/"):
+        raise _no_directory(ENOENT)  # "(unreachable)": it lies outside this process's root
+    if plan.hidden_by(directory) is not None:
+        raise Refusal(
+            "cwd-hidden",
+            "the working directory lies beneath a hidden path",
+            "start from a directory that stays visible, or expose it",
+            path=directory,
+        )
+    for descriptor in (0, 1, 2):
+        try:
+            path = descriptor_path(descriptor)
+        except OSError as error:
+            raise Refusal(
+                "stdio-hidden",
+                f"what descriptor {descriptor} refers to cannot be read from /proc/self/fd",
+                "mount /proc for the launcher",
+                errno=error.errno,
+            ) from error
+        # A directory on the way to a hidden path could be listed through the open descriptor.
+        if path is not None and (plan.hidden_by(path) is not None or path in plan.withheld):
+            raise Refusal(
+                "stdio-hidden",
+                f"descriptor {descriptor} is open on a path that is to be hidden",
+                "redirect the standard streams elsewhere, for example through a pipe",
+                path=path,
+            )
+
+
+def find_command(name: bytes, search: bytes, plan: Plan, resolver: Resolver) -> list[bytes]:
+    """Return the files to try for a command, in the order of the search path.
+
+    Follows execvp: a name with a slash is itself, else every entry of `search` (an empty one is the
+    working directory). What cannot be looked at is left out, so that one closed directory does not
+    turn "not found" into "permission denied". A command that would come from a hidden path is refused.
+    """
+    if b"/" in name:
+        found = [name]
+    else:
+        found = []
+        for directory in search.split(b":"):
+            candidate = (directory or b".") + b"/" + name
+            try:
+                if stat(candidate).st_mode & _KIND != _DIRECTORY:
+                    found.append(candidate)
+            except OSError:
+                continue
+    for candidate in found:
+        try:
+            mode = stat(candidate).st_mode
+            canonical = resolver.resolve(candidate).canonical
+        except OSError:
+            continue
+        if mode & _KIND != _REGULAR or not mode & _ANY_EXECUTE:
+            continue
+        if plan.hidden_by(canonical) is not None:
+            raise Refusal(
+                "command-hidden",
+                "the command lies beneath a hidden path",
+                "keep the command outside the hidden paths, or expose its directory",
+                path=canonical,
+            )
+        break  # this one runs; later ones are not reached
+    return found
+
+
+def _no_directory(number: int) -> Refusal:
+    return Refusal(
+        "path-unresolvable",
+        f"the working directory cannot be resolved: {strerror(number)}",
+        "start from a directory that exists",
+        errno=number,
+    )
+
+
+def _resolve(resolver: Resolver, path: bytes, *, optional: bool = False) -> Resolved:
+    if not path:
+        raise Refusal("usage", "a path is empty", "give every path option a value")
+    if b"\0" in path:
+        raise Refusal("usage", "a path contains a NUL byte", "no file can have such a name")
+    try:
+        return resolver.resolve(path)
+    except OSError as error:
+        if error.errno == ENOENT and not optional:
+            return Resolved(path, [], [], exists=False)
+        raise Refusal(
+            "path-unresolvable",
+            f"a path cannot be resolved: {strerror(error.errno or 0)}",
+            "give a path whose directories exist and can be searched",
+            path=path,
+            errno=error.errno,
+        ) from error
+
+
+def _add_hidden(plan: Plan, spelling: bytes, resolved: Resolved, *, optional: bool) -> None:
+    path = resolved.canonical
+    if path == b"/":
+        raise Refusal(
+            "hide-root",
+            "the root directory cannot be hidden",
+            "hide what lies beneath it",
+            path=spelling,
+        )
+    if not resolved.exists and not optional:
+        raise Refusal(
+            "hide-missing",
+            "a path to hide does not exist",
+            "correct the path, or use --hide-optional for one that may come later",
+            path=spelling,
+            errno=ENOENT,
+        )
+    known = plan.hidden.get(path)
+    if known is None:
+        plan.hidden[path] = Hidden(path, spelling, "path", optional=optional, exists=resolved.exists)
+        if resolved.exists:
+            _refuse_second_name(path)
+    else:
+        known.optional = known.optional and optional
+        if spelling != path and spelling not in known.spellings:
+            known.spellings.append(spelling)
+    for link in resolved.final_links:
+        plan.hidden.setdefault(link, Hidden(link, link, "link", optional=optional, exists=True))
+
+
+def _refuse_second_name(path: bytes) -> None:
+    status = lstat(path)
+    if status.st_mode & _KIND != _DIRECTORY and status.st_nlink > 1:
+        raise Refusal(
+            "hard-link-alias",
+            f"a file to hide has {status.st_nlink} names, and only one of them would be hidden",
+            "remove its other names, or hide a copy",
+            path=path,
+        )
+
+
+def _add_mount_aliases(plan: Plan) -> None:
+    for hidden in list(plan.hidden.values()):
+        for alias in plan.mounts.aliases(hidden.path):
+            if alias in plan.hidden:
+                continue
+            if alias == b"/":
+                raise Refusal(
+                    "mount-alias",
+                    "a path to hide is also mounted as the root directory",
+                    "hide a part of it, or unmount the other place",
+                    path=hidden.path,
+                )
+            plan.hidden[alias] = Hidden(alias, hidden.path, "alias", optional=True, exists=_is_there(alias))
+
+
+def _is_there(path: bytes) -> bool:
+    try:
+        lstat(path)
+    except OSError as error:
+        return error.errno == EACCES
+    return True
+
+
+def _add_exposed(plan: Plan, spelling: bytes, resolved: Resolved, containing: set[bytes]) -> None:
+    path = resolved.canonical
+    if not resolved.exists:
+        raise Refusal(
+            "expose-missing",
+            "a path to expose does not exist",
+            "create it before the launch: an agent cannot create it in a hidden directory",
+            path=spelling,
+            errno=ENOENT,
+        )
+    if path == b"/" or path in plan.hidden or path in containing:
+        below = [hidden for hidden in plan.hidden.values() if is_beneath(hidden.path, path)]
+        by_alias = bool(below) and all(hidden.kind == "alias" for hidden in below)
+        raise Refusal(
+            "mount-alias" if by_alias else "expose-reveals-hidden",
+            "a path to expose shows a hidden one" + (" that is mounted beneath it" if by_alias else ""),
+            "expose only directories that lie beneath a hidden path and contain none",
+            path=spelling,
+        )
+    for link in resolved.links:
+        if any(parent in plan.hidden for parent in parents(link)):
+            raise Refusal(
+                "expose-symlink",
+                "a path to expose passes through a symlink beneath a hidden path",
+                "expose the real directory: whoever could write there may have planted the link",
+                path=link,
+            )
+    if not any(parent in plan.hidden for parent in parents(path)):
+        raise Refusal(
+            "expose-outside-hidden",
+            "a path to expose does not lie beneath a hidden one",
+            "what is not hidden is visible anyway: remove the option, or hide a parent",
+            path=spelling,
+        )
+    plan.exposed.add(path)
+    plan.exposed_spellings[path] = spelling

@@ -1,0 +1,70 @@
+"""Read a policy from a descriptor, so that no path has to stand in a command line."""
+
+import json
+from os import fsencode, read, strerror
+
+from .plan import Policy
+from .refusal import Refusal
+
+SCHEMA = "runner-e2e.sandbox-policy/v1"
+_KEYS = {"schema", "hide", "hideOptional", "expose"}
+_LONGEST = 64 << 20
+
+
+def read_policy(descriptor: int) -> Policy:
+    """Read and check `runner-e2e.sandbox-policy/v1`; unknown or double keys are errors."""
+    blocks = []
+    length = 0
+    try:
+        while block := read(descriptor, 1 << 20):
+            blocks.append(block)
+            length += len(block)
+            if length > _LONGEST:
+                raise _broken(f"is longer than {_LONGEST} bytes")
+    except OSError as error:
+        raise Refusal(
+            "usage",
+            f"the policy cannot be read from descriptor {descriptor}: {strerror(error.errno or 0)}",
+            "open the descriptor for reading and hand it on to the launcher",
+            errno=error.errno,
+        ) from error
+    try:
+        content = json.loads(b"".join(blocks).decode("utf-8"), object_pairs_hook=_unique)
+    except (ValueError, RecursionError) as error:
+        raise _broken("is not JSON in UTF-8") from error
+    if not isinstance(content, dict) or content.get("schema") != SCHEMA:
+        raise _broken(f"has not the schema {SCHEMA}")
+    unknown = set(content) - _KEYS
+    if unknown:
+        raise _broken("has a key that is not schema, hide, hideOptional or expose")
+    return Policy(_paths(content, "hide"), _paths(content, "hideOptional"), _paths(content, "expose"))
+
+
+def _paths(content: dict[str, object], key: str) -> list[bytes]:
+    values = content.get(key, [])
+    if not isinstance(values, list):
+        raise _broken(f"has a {key} that is not a list")
+    paths = []
+    for value in values:
+        if not isinstance(value, str) or not value or "\0" in value:
+            raise _broken(f"has an entry of {key} that is not a path")
+        try:
+            paths.append(fsencode(value))
+        except UnicodeEncodeError as error:
+            raise _broken(f"has an entry of {key} that is no file name") from error
+    return paths
+
+
+def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    content = dict(pairs)
+    if len(content) != len(pairs):
+        raise ValueError("a key stands twice")
+    return content
+
+
+def _broken(problem: str) -> Refusal:
+    return Refusal(
+        "usage",
+        f"the policy {problem}",
+        "write one JSON object with schema, hide, hideOptional and expose, the last three lists of paths",
+    )
