@@ -1,0 +1,241 @@
+"""What one launch hides, exposes and needs created: from the instance root and runnerd's own words.
+
+Source of the layout: Paperclip's instance directory as its server writes it, and the argument list it
+gives to runnerd. The durable session's name is a hash that is never computed here: it is read off
+`--state-dir`. Paths are `str` with surrogates for bytes that are not UTF-8.
+"""
+
+from zlib import crc32
+
+RUNNER_STATE = "runtime/paperclip-runner"
+DURABLE_SESSIONS = f"{RUNNER_STATE}/durable-sessions"
+CODEX_STATE = f"{RUNNER_STATE}/runner"
+OPENCODE_SESSIONS = f"{RUNNER_STATE}/opencode"
+PROVIDER_TRACES = "data/provider-traces"
+
+# Hidden from every launch, relative to the instance root. The first nine are the product's own list.
+HIDDEN_IN_INSTANCE = (
+    DURABLE_SESSIONS,
+    CODEX_STATE,
+    f"{RUNNER_STATE}/control-plane",
+    OPENCODE_SESSIONS,
+    "data/run-logs",
+    PROVIDER_TRACES,
+    "data/backups",
+    "db",
+    "secrets",
+    ".env",
+    "data/workspace-operation-logs",
+    "logs",
+)
+
+# A domain cannot add an entry to an ancestor of a hidden path, so what agents create on first use in
+# such a directory has to be there before.
+SHARED_FIRST_USE = (
+    f"{RUNNER_STATE}/acpx",
+    "companies",
+    "projects",
+    "workspaces",
+    "runtime-context-assets",
+    "skills",
+    "runtime/provider-packs",
+)
+
+PRIVATE_MODE, SHARED_MODE, TRACE_MODE = 0o700, 0o777, 0o600
+
+_LONGEST_SESSION_NAME = 120
+_SAFE = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-")
+_WANTED = ("--state-dir", "--session-id", "--run-id")
+
+
+class ScopeError(Exception):
+    """Arguments that contradict the layout or each other; `code` is a refusal code."""
+
+    def __init__(self, code: str, message: str, remedy: str) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.remedy = remedy
+
+
+class RunScope:
+    """The paths of one launch, absolute.
+
+    `directories` and `files` are to be created if missing, in order, with their modes. `scratch` is
+    the launch's private directory; `owner` names the durable session (or direct run), and `claims`
+    the directories that only one owner may ever use.
+    """
+
+    __slots__ = (
+        "claims",
+        "directories",
+        "exposed",
+        "files",
+        "hidden",
+        "instance",
+        "owner",
+        "run",
+        "scratch",
+        "session",
+    )
+
+    def __init__(self, instance: str | None, owner: str, scratch: str) -> None:
+        self.instance = instance
+        self.owner = owner
+        self.scratch = scratch
+        self.run: str | None = None
+        self.session: str | None = None
+        self.hidden: list[str] = []
+        self.exposed: list[str] = [scratch]
+        self.directories: list[tuple[str, int]] = []
+        self.files: list[tuple[str, int]] = []
+        self.claims: list[str] = []
+
+    @property
+    def temporary(self) -> str:
+        """The launch's TMPDIR; short, because socket names hold 107 bytes."""
+        return f"{self.scratch}/t"
+
+    @property
+    def home(self) -> str:
+        """The launch's HOME."""
+        return f"{self.scratch}/h"
+
+
+def plan_run_scope(
+    arguments: list[str], trace_path: str | None, instance_parents: list[str], scratch_root: str
+) -> RunScope:
+    """Return what a runnerd call may see; raises ScopeError for hostile or contradictory words.
+
+    Without `--state-dir` (as in `--build-metadata`) no instance is concerned, and all of them are
+    hidden.
+    """
+    words = _read_words(arguments)
+    state = words.get("--state-dir")
+    if state is None:
+        scope = RunScope(None, "", f"{scratch_root}/{_short_name('')}")
+        scope.hidden = [scratch_root, *instance_parents]
+        scope.directories = _scratch_directories(scope, scratch_root)
+        return scope
+    run = words.get("--run-id")
+    if run is not None:
+        _require_segment("--run-id", run)
+    instance, kind, segment = _split_state(state, instance_parents)
+    if kind == CODEX_STATE and segment != run:
+        raise ScopeError(
+            "usage",
+            "--state-dir names the state of another run than --run-id",
+            "give both the same run",
+        )
+    owner = f"{kind.rpartition('/')[2]}/{segment}"
+    scope = RunScope(instance, owner, f"{scratch_root}/{_short_name(owner)}")
+    scope.run = run
+    scope.session = words.get("--session-id")
+    scope.hidden = [scratch_root, *(f"{instance}/{place}" for place in HIDDEN_IN_INSTANCE)]
+    private = [f"{instance}/{RUNNER_STATE}", f"{instance}/{DURABLE_SESSIONS}", f"{instance}/{CODEX_STATE}"]
+    private.append(f"{instance}/{OPENCODE_SESSIONS}")
+    own = [f"{instance}/{kind}/{segment}"]
+    if run is not None and kind != CODEX_STATE:
+        own.append(f"{instance}/{CODEX_STATE}/{run}")
+    if scope.session is not None:
+        own.append(f"{instance}/{OPENCODE_SESSIONS}/{session_directory_name(scope.session)}")
+        scope.claims.append(own[-1])
+    scope.claims.append(scope.scratch)
+    scope.exposed += own
+    scope.directories = [
+        (f"{instance}/runtime", SHARED_MODE),
+        *((path, PRIVATE_MODE) for path in (*private, *own)),
+        (f"{instance}/data", SHARED_MODE),
+        *((f"{instance}/{place}", SHARED_MODE) for place in SHARED_FIRST_USE),
+        *_scratch_directories(scope, scratch_root),
+    ]
+    if trace_path:
+        traces = f"{instance}/{PROVIDER_TRACES}"
+        _require_trace(trace_path, traces)
+        scope.directories.append((traces, PRIVATE_MODE))
+        scope.files.append((trace_path, TRACE_MODE))
+        scope.exposed.append(trace_path)
+    return scope
+
+
+def session_directory_name(session: str) -> str:
+    """Return the OpenCode driver's directory name for a raw session id.
+
+    Each character outside `[A-Za-z0-9._-]` becomes `_`, and the name is cut to 120 characters, so that
+    two ids may share a directory: see `RunScope.claims`.
+    """
+    name = "".join(char if char in _SAFE else "_" for char in session)[:_LONGEST_SESSION_NAME]
+    if name in ("", ".", ".."):
+        raise ScopeError(
+            "usage", "--session-id maps to no directory name", "give an id with at least one letter or digit"
+        )
+    return name
+
+
+def _read_words(arguments: list[str]) -> dict[str, str]:
+    words: dict[str, str] = {}
+    position = 0
+    while position < len(arguments):
+        name, joined, value = arguments[position].partition("=")
+        position += 1
+        if name not in _WANTED:
+            continue
+        if not joined:
+            if position == len(arguments):
+                raise ScopeError("usage", f"{name} has no value", "give it one")
+            value = arguments[position]
+            position += 1
+        if words.setdefault(name, value) != value:
+            raise ScopeError("usage", f"{name} is given twice with different values", "give it once")
+    return words
+
+
+def _split_state(state: str, instance_parents: list[str]) -> tuple[str, str, str]:
+    """Return instance root, the part of the layout, and the segment that names the owner."""
+    parts = state.rstrip("/").split("/")
+    if not state.startswith("/") or any(part in ("", ".", "..") for part in parts[1:]) or "\0" in state:
+        raise ScopeError(
+            "usage",
+            "--state-dir is not an absolute path free of empty, . and .. parts",
+            "give the path as the server creates it",
+        )
+    for parent in instance_parents:
+        depth = parent.count("/") + 1
+        if "/".join(parts[:depth]) != parent or len(parts) < depth + 5:
+            continue
+        kind = "/".join(parts[depth + 1 : depth + 4])
+        if kind in (DURABLE_SESSIONS, CODEX_STATE):
+            _require_segment("--state-dir", parts[depth + 4])
+            return "/".join(parts[: depth + 1]), kind, parts[depth + 4]
+    raise ScopeError(
+        "expose-outside-hidden",
+        "--state-dir does not lie in a session of an instance that this cell allows",
+        "keep the runner's state beneath the instance root",
+    )
+
+
+def _require_segment(option: str, value: str) -> None:
+    if not value or value in (".", "..") or len(value) > 255 or not _SAFE.issuperset(value):
+        raise ScopeError(
+            "usage",
+            f"{option} holds a name with other characters than letters, digits, dot, dash and underscore",
+            "give the id as the server makes it",
+        )
+
+
+def _require_trace(path: str, traces: str) -> None:
+    directory, _, name = path.rpartition("/")
+    if directory != traces or name in ("", ".", "..") or "\0" in name:
+        raise ScopeError(
+            "expose-outside-hidden",
+            "PAPERCLIP_PROVIDER_TRACE_PATH does not name a file of this instance's data/provider-traces",
+            "keep provider traces where the server puts them",
+        )
+
+
+def _short_name(owner: str) -> str:
+    return f"{crc32(owner.encode('utf-8', 'surrogateescape')):08x}"
+
+
+def _scratch_directories(scope: RunScope, scratch_root: str) -> list[tuple[str, int]]:
+    return [(path, PRIVATE_MODE) for path in (scratch_root, scope.scratch, scope.temporary, scope.home)]

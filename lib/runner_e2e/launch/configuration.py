@@ -1,0 +1,92 @@
+"""The wrapper's configuration: one JSON file in the attempt's private directory."""
+
+import json
+from os import O_CLOEXEC, O_NOFOLLOW, O_RDONLY, close, read
+from os import open as open_descriptor
+
+from runner_e2e.sandbox.refusal import Refusal
+
+SCHEMA = "runner-e2e.runnerd-configuration/v1"
+FILE_NAME = "runnerd.json"
+
+_KEYS = {
+    "schema": str,
+    "runner": str,
+    "journal": str,
+    "boot": int,
+    "instanceParents": list,
+    "scratchRoot": str,
+    "hide": list,
+    "hideOptional": list,
+    "minimumAbi": int,
+    "levels": dict,
+    "keepFileCapabilities": bool,
+}
+
+
+class Configuration:
+    """What the harness decided for all launches of one server start (`boot`, from 1)."""
+
+    __slots__ = (
+        "boot",
+        "hide",
+        "hide_optional",
+        "instance_parents",
+        "journal",
+        "keep_file_capabilities",
+        "levels",
+        "minimum_abi",
+        "runner",
+        "scratch_root",
+    )
+
+    def __init__(self, content: dict[str, object]) -> None:
+        self.runner = str(content["runner"])
+        self.journal = str(content["journal"])
+        self.boot = _number(content["boot"])
+        self.instance_parents = _strings(content["instanceParents"])
+        self.scratch_root = str(content["scratchRoot"])
+        self.hide = _strings(content["hide"])
+        self.hide_optional = _strings(content["hideOptional"])
+        self.minimum_abi = _number(content["minimumAbi"])
+        levels = content["levels"]
+        self.levels = {str(k): str(v) for k, v in levels.items()} if isinstance(levels, dict) else {}
+        self.keep_file_capabilities = content["keepFileCapabilities"] is True
+
+
+def read_configuration(path: bytes) -> Configuration:
+    """Read and check the configuration; a wrapper without one must not start anything."""
+    try:
+        descriptor = open_descriptor(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW)
+        try:
+            blocks = []
+            while block := read(descriptor, 1 << 20):
+                blocks.append(block)
+        finally:
+            close(descriptor)
+        content = json.loads(b"".join(blocks))
+    except (OSError, ValueError) as error:
+        raise Refusal(
+            "usage",
+            "the wrapper's configuration cannot be read",
+            "start runnerd through the attempt's own bin directory",
+            errno=getattr(error, "errno", None),
+        ) from error
+    if (
+        not isinstance(content, dict)
+        or content.get("schema") != SCHEMA
+        or set(content) != set(_KEYS)
+        or not all(isinstance(content[key], kind) for key, kind in _KEYS.items())
+    ):
+        raise Refusal(
+            "usage", f"the wrapper's configuration is not {SCHEMA}", "let the harness write it anew"
+        )
+    return Configuration(content)
+
+
+def _strings(value: object) -> list[str]:
+    return [str(item) for item in value] if isinstance(value, list) else []
+
+
+def _number(value: object) -> int:
+    return value if isinstance(value, int) else 0

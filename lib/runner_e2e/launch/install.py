@@ -1,0 +1,101 @@
+"""Put the wrapper and its configuration into an attempt; runs in the harness, not in a launch."""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from runner_e2e.errors import UnsupportedHostError
+from runner_e2e.launch.configuration import FILE_NAME, SCHEMA
+
+WRAPPER_NAME = "paperclip-runnerd"
+JOURNAL_NAME = "launches.ndjson"
+
+_SYSTEM_PYTHON = Path("/usr/bin/python3")
+_CAN_LAUNCH = "import sys, ctypes, zlib, fcntl; sys.exit(sys.version_info < (3, 11))"
+
+
+def find_interpreter() -> Path:
+    """Return the interpreter of the launcher: the system's, else the one that runs this.
+
+    A version manager's interpreter may lie in a home that the agent's user cannot enter, so the
+    system's comes first wherever it is new enough.
+    """
+    own = Path(getattr(sys, "_base_executable", "") or sys.executable).resolve()
+    for candidate in (_SYSTEM_PYTHON, own):
+        if candidate.exists() and _works(candidate):
+            return candidate
+    raise UnsupportedHostError(
+        "No Python 3.11 or newer with ctypes can run the sandbox launcher",
+        "Install python3 (3.11 or newer) from the system's packages",
+    )
+
+
+def install_wrapper(root: Path, project: Path) -> Path:
+    """Copy the wrapper to `<root>/bin/`, unchanged where the system's Python serves; return its path.
+
+    With another interpreter only the first line differs.
+    """
+    source = (project / "entrypoints" / "sandboxed_runnerd.py").read_bytes()
+    interpreter = find_interpreter()
+    if interpreter != _SYSTEM_PYTHON:
+        source = b"#!" + os.fsencode(interpreter) + b" -IS\n" + source.partition(b"\n")[2]
+    for name in ("bin", "private"):
+        (root / name).mkdir(mode=0o700, parents=True, exist_ok=True)
+    wrapper = root / "bin" / WRAPPER_NAME
+    wrapper.write_bytes(source)
+    wrapper.chmod(0o755)
+    (root / "private" / "library").write_bytes(os.fsencode(project / "lib") + b"\n")
+    return wrapper
+
+
+def write_configuration(  # noqa: PLR0913 - the fields of one file, keyword only
+    root: Path,
+    *,
+    runner: Path,
+    boot: int,
+    instance_parents: Sequence[Path],
+    hide: Sequence[Path],
+    hide_optional: Sequence[Path],
+    minimum_abi: int,
+    levels: Mapping[str, str],
+    keep_file_capabilities: bool = False,
+) -> Path:
+    """Write the wrapper's configuration for one server start, atomically; return the journal's path."""
+    private = root / "private"
+    journal = private / JOURNAL_NAME
+    content = {
+        "schema": SCHEMA,
+        "runner": str(runner),
+        "journal": str(journal),
+        "boot": boot,
+        "instanceParents": [str(path) for path in instance_parents],
+        "scratchRoot": str(root / "s"),
+        "hide": [str(path) for path in hide],
+        "hideOptional": [str(path) for path in hide_optional],
+        "minimumAbi": minimum_abi,
+        "levels": dict(levels),
+        "keepFileCapabilities": keep_file_capabilities,
+    }
+    with tempfile.NamedTemporaryFile("w", dir=private, delete=False, encoding="ascii") as file:
+        json.dump(content, file)
+    Path(file.name).replace(private / FILE_NAME)
+    return journal
+
+
+def _works(interpreter: Path) -> bool:
+    try:
+        result = subprocess.run(
+            [interpreter, "-I", "-S", "-c", _CAN_LAUNCH],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=30,
+            check=False,
+            env={"PATH": os.defpath},
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    return result.returncode == 0

@@ -1,0 +1,200 @@
+"""The wrapper's flow: configuration, scope, entries, domain, journal line, the real runnerd."""
+
+import os
+import time
+
+from runner_e2e.evidence import journal
+from runner_e2e.isolation.paths import RunScope, ScopeError, plan_run_scope
+from runner_e2e.sandbox import execute, kernel, launcher, plan
+from runner_e2e.sandbox.names import Resolver
+from runner_e2e.sandbox.refusal import Refusal
+
+from . import configuration, entries
+
+_TRACE_VARIABLE = b"PAPERCLIP_PROVIDER_TRACE_PATH="
+
+
+def main(program: str, arguments: list[str]) -> int:
+    """Run the wrapper at `program` (`<root>/bin/…`) on runnerd's arguments.
+
+    Returns only when runnerd was not started. The refusal goes into the journal; only when that
+    cannot be opened does a line without any path go to standard error.
+    """
+    kernel.restore_signals()
+    root = os.path.dirname(os.path.dirname(os.path.realpath(os.fsencode(program))))
+    settings = None
+    descriptor = -1
+    launch = _launch_id()
+    try:
+        settings = configuration.read_configuration(root + b"/private/" + configuration.FILE_NAME.encode())
+        descriptor = journal.open_journal(settings.journal)
+        refusal = _launch(settings, descriptor, launch, arguments)
+    except Refusal as error:
+        refusal = error
+    except ScopeError as error:
+        refusal = Refusal(error.code, error.message, error.remedy)
+    except (OSError, ValueError, MemoryError) as error:
+        refusal = Refusal(
+            "protection-unavailable",
+            f"the wrapper could not finish: {getattr(error, 'strerror', None) or type(error).__name__}",
+            "report this; runnerd was not started",
+            errno=getattr(error, "errno", None),
+        )
+    _report(refusal, descriptor, {"boot": settings.boot if settings else 0, "launch": launch})
+    return refusal.status
+
+
+def _launch(
+    settings: configuration.Configuration, descriptor: int, launch: str, arguments: list[str]
+) -> Refusal:
+    environment = execute.read_environment()
+    scope = plan_run_scope(
+        arguments, _trace_path(environment), settings.instance_parents, settings.scratch_root
+    )
+    refuse_shared_claims(scope, journal.read_descriptor(descriptor))
+    for path, mode in scope.directories:
+        entries.create_directory(path, mode)
+    for path, mode in scope.files:
+        entries.create_file(path, mode)
+    if scope.instance is None:
+        # Asked for its version only: wherever the server happens to stand is nobody's workspace.
+        os.chdir(scope.temporary)
+    environment = own_environment(environment, scope)
+    resolver = Resolver()
+    policy = plan.Policy(
+        [os.fsencode(path) for path in settings.hide],
+        [os.fsencode(path) for path in (*settings.hide_optional, *scope.hidden)],
+        [os.fsencode(path) for path in scope.exposed],
+    )
+    the_plan = plan.build_plan(policy, resolver)
+    plan.check_process(the_plan)
+    _refuse_ancestors(the_plan, resolver, scope)
+    runner = os.fsencode(settings.runner)
+    candidates = plan.find_command(runner, b"", the_plan, resolver)
+    strictness = launcher.Settings(
+        settings.minimum_abi, settings.levels, keep_file_capabilities=settings.keep_file_capabilities
+    )
+    done = launcher.enforce(the_plan, strictness)
+    journal.append_record(
+        descriptor, _launch_record(settings.boot, launch, scope, the_plan, strictness, done)
+    )
+    command = [runner, *(os.fsencode(argument) for argument in arguments)]
+    return execute.become(candidates, command, environment)
+
+
+def refuse_shared_claims(scope: RunScope, records: list[dict[str, object]]) -> None:
+    """Refuse a directory that an earlier launch of another session or run owner was given.
+
+    Two raw session ids may map to one directory name, and short scratch names may collide.
+    """
+    for record in records:
+        claims = record.get("claims")
+        if not isinstance(claims, list) or not set(claims) & set(scope.claims):
+            continue
+        if (record.get("owner"), record.get("session")) == (scope.owner, scope.session):
+            continue
+        if record.get("owner") == scope.owner and not set(claims) & set(scope.claims) - {scope.scratch}:
+            continue  # another session of the same owner shares only the owner's scratch
+        raise Refusal(
+            "expose-reveals-hidden",
+            "this launch's session maps to a directory that belongs to another session",
+            "use session ids that differ in their first 120 letters and digits",
+            path=os.fsencode(scope.claims[0]),
+        )
+
+
+def own_environment(environment: list[bytes], scope: RunScope) -> list[bytes]:
+    """Return the environment with the launch's own temporary and home directories, else unchanged."""
+    temporary, home = os.fsencode(scope.temporary), os.fsencode(scope.home)
+    own = {
+        b"TMPDIR": temporary,
+        b"TMP": temporary,
+        b"TEMP": temporary,
+        b"TMUX_TMPDIR": temporary,
+        b"HOME": home,
+    }
+    kept = [entry for entry in environment if entry.partition(b"=")[0] not in own]
+    return kept + [name + b"=" + value for name, value in own.items()]
+
+
+def _refuse_ancestors(the_plan: plan.Plan, resolver: Resolver, scope: RunScope) -> None:
+    """Refuse a working or home directory in which nothing could be listed or created."""
+    home = resolver.resolve(os.fsencode(scope.home)).canonical
+    for place in (os.getcwdb(), home):
+        if place in the_plan.withheld:
+            raise Refusal(
+                "cwd-ancestor",
+                "the working directory or HOME of this launch contains a hidden path, so nothing"
+                " could be listed or created in it",
+                "give the agent a workspace that contains none",
+                path=place,
+            )
+
+
+def _launch_record(  # noqa: PLR0913, PLR0917 - one record of everything the launch consists of
+    boot: int,
+    launch: str,
+    scope: RunScope,
+    the_plan: plan.Plan,
+    strictness: launcher.Settings,
+    done: launcher.Enforced,
+) -> dict[str, object]:
+    by_outcome: dict[str, list[str]] = {}
+    for path, outcome in sorted(done.proof.items()):
+        by_outcome.setdefault(outcome, []).append(os.fsdecode(path))
+    return {
+        "schema": journal.LAUNCH_SCHEMA,
+        "boot": boot,
+        "launch": launch,
+        "run": scope.run,
+        "session": scope.session,
+        "owner": scope.owner,
+        "claims": scope.claims,
+        "pid": os.getpid(),
+        "time": round(time.time(), 3),
+        "hidden": sorted(os.fsdecode(path) for path in the_plan.hidden),
+        "exposed": sorted(os.fsdecode(path) for path in the_plan.exposed),
+        "abi": done.abi,
+        "grants": done.grants,
+        "proof": {name: len(paths) for name, paths in by_outcome.items()},
+        "unproven": by_outcome.get("file-mode", []) + by_outcome.get("ancestor", []),
+        "protections": {
+            name: {"level": strictness.levels[name], "outcome": outcome}
+            for name, outcome in done.outcomes.items()
+        },
+        "keptFileCapabilities": done.kept_file_capabilities,
+    }
+
+
+def _report(refusal: Refusal, descriptor: int, place: dict[str, object]) -> None:
+    if descriptor >= 0:
+        try:
+            journal.append_record(descriptor, refusal.fields() | place)
+        except OSError:
+            pass
+        else:
+            return
+    fields = refusal.fields()
+    fields["path"] = None
+    import json
+
+    try:
+        os.write(2, json.dumps(fields).encode("ascii") + b"\n")
+    except OSError:
+        return
+
+
+def _trace_path(environment: list[bytes]) -> str | None:
+    for entry in environment:
+        if entry.startswith(_TRACE_VARIABLE):
+            return os.fsdecode(entry[len(_TRACE_VARIABLE) :])
+    return None
+
+
+def _launch_id() -> str:
+    """Return a random UUID (version 4); the uuid module costs more than the launch's other imports."""
+    raw = bytearray(os.urandom(16))
+    raw[6] = raw[6] & 0x0F | 0x40
+    raw[8] = raw[8] & 0x3F | 0x80
+    text = raw.hex()
+    return "-".join((text[:8], text[8:12], text[12:16], text[16:20], text[20:]))
