@@ -1,0 +1,91 @@
+"""The table of checks: what a launch is asked to do, and what has to come back. Pure.
+
+Names with the prefix `run:` follow the product's own probe; `base:` ones concern the harness. To add a
+check, add a row here, its target to `fixture.py`, and a line to SECURITY.md.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Expected(StrEnum):
+    """What must be observed: a refusal, access, or (recorded) either, as long as it is clear."""
+
+    DENIED = "denied"
+    ALLOWED = "allowed"
+    RECORDED = "recorded"
+
+
+class Action(StrEnum):
+    """What the observer does with a target; each has a positive outcome that carries a marker."""
+
+    READ = "read"
+    LIST = "list"
+    STAT = "stat"
+    WRITE = "write"
+    CHMOD = "chmod"
+    CONNECT_UNIX = "connect-unix"
+    CONNECT_TCP = "connect-tcp"
+    SIGNAL = "signal"
+    ENVIRON = "environ"
+    CMDLINE = "cmdline"
+    LIMITS = "limits"
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One row. `known` is the value that a recorded check has had so far, so that a change is seen."""
+
+    id: str
+    action: Action
+    expected: Expected
+    known: str | None = None
+
+
+def _denied(name: str, action: Action = Action.READ) -> Check:
+    return Check(name, action, Expected.DENIED)
+
+
+def _allowed(name: str) -> Check:
+    return Check(name, Action.WRITE, Expected.ALLOWED)
+
+
+def _recorded(name: str, action: Action, known: str = "allowed") -> Check:
+    return Check(name, action, Expected.RECORDED, known)
+
+
+CHECKS: tuple[Check, ...] = (
+    _denied("run:otherDurableSession"),
+    _denied("run:durableSessionListing", Action.LIST),
+    _denied("run:otherRunnerState"),
+    _denied("run:controlPlaneState"),
+    _denied("run:otherOpencodeSession"),
+    _denied("run:otherRunLog"),
+    _denied("run:databaseWal"),
+    _denied("run:secrets"),
+    _denied("run:otherProviderTrace"),
+    _denied("run:harnessEnviron", Action.ENVIRON),
+    _denied("run:instanceEnvFile"),
+    _denied("run:otherOperationLog"),
+    _denied("run:otherScratch"),
+    _denied("base:harnessTests"),
+    _denied("base:gitStore"),
+    _denied("base:privateAttempt"),
+    _denied("base:runnerTemp"),
+    _denied("base:dockerSocket", Action.CONNECT_UNIX),
+    _denied("base:userBus", Action.CONNECT_UNIX),
+    _denied("base:signalHarness", Action.SIGNAL),
+    _allowed("run:ownDurableSession"),
+    _allowed("run:ownOpencodeSession"),
+    _allowed("run:acpxRuntime"),
+    _allowed("run:ownProviderTrace"),
+    _allowed("run:ownScratch"),
+    _recorded("run:harnessCmdline", Action.CMDLINE),
+    _recorded("run:sharedTmp", Action.WRITE),
+    _recorded("run:controlPlaneApi", Action.CONNECT_TCP),
+    _recorded("run:databasePort", Action.CONNECT_TCP),
+    _recorded("run:ancestorListing", Action.LIST, "denied"),
+    _recorded("run:hiddenExistence", Action.STAT),
+    _recorded("run:hiddenMetadata", Action.CHMOD),
+    _recorded("run:harnessLimits", Action.LIMITS),
+)

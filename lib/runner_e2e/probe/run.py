@@ -1,0 +1,179 @@
+"""Run the probe: build the fixture, observe outside and inside, judge, and say it in one record."""
+
+import base64
+import binascii
+import json
+import os
+import secrets
+import shutil
+import stat
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from runner_e2e.errors import SandboxUnprovenError
+from runner_e2e.evidence.journal import parse_journal
+from runner_e2e.launch.install import find_interpreter, install_wrapper, write_configuration
+from runner_e2e.probe.fixture import BaseTargets, Fixture, build_fixture, environment_of
+from runner_e2e.probe.verdict import CheckResult, Observation, judge
+
+SCHEMA = "runner-e2e.sandbox-probe/v1"
+TIMEOUT_S = 30.0
+_SEARCH = "/usr/local/bin:/usr/bin:/bin"
+
+# A real shell and a real pipeline: a domain must hold for what an agent's tools fork.
+_SHELL = """\
+#!/bin/sh
+cat | {interpreter} -IS {observer} | cat
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeRequest:
+    """What a probe needs: the attempt, the production policy, and where the harness's places are."""
+
+    root: Path
+    project: Path
+    boot: int
+    hide: Sequence[Path]
+    hide_optional: Sequence[Path]
+    minimum_abi: int
+    levels: Mapping[str, str]
+    base: BaseTargets
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeResult:
+    """What was found: a result per check, and how the observing launch was restricted."""
+
+    boot: int
+    checks: tuple[CheckResult, ...]
+    abi: int
+    protections: Mapping[str, object]
+    problem: str | None = None
+
+    @property
+    def failures(self) -> tuple[str, ...]:
+        """Ids of the checks that failed, in table order."""
+        return tuple(result.check.id for result in self.checks if not result.passed)
+
+    @property
+    def passed(self) -> bool:
+        """Whether isolation is proven."""
+        return not self.failures and self.problem is None
+
+    def record(self) -> dict[str, object]:
+        """Return the probe as the fields of `runner-e2e.sandbox-probe/v1`."""
+        checks: list[dict[str, str]] = []
+        for result in self.checks:
+            row = {
+                "id": result.check.id,
+                "expected": result.check.expected.value,
+                "observed": result.observed.value,
+                "control": result.control.value,
+            }
+            if result.check.known is not None:
+                row["known"] = result.check.known
+            if result.problem is not None:
+                row["problem"] = result.problem
+            checks.append(row)
+        record: dict[str, object] = {
+            "schema": SCHEMA,
+            "boot": self.boot,
+            "checks": checks,
+            "failures": list(self.failures),
+            "abi": self.abi,
+            "protections": dict(self.protections),
+        }
+        if self.problem is not None:
+            record["problem"] = self.problem
+        return record
+
+
+def run_probe(request: ProbeRequest) -> ProbeResult:
+    """Probe the production launcher with the production policy; raises only when it cannot start.
+
+    The fixture lies in `<root>/probe`, which every production launch hides.
+    """
+    root = request.root / "probe"
+    try:
+        with build_fixture(root, request.base) as fixture:
+            return _probe(request, fixture)
+    except OSError as error:
+        raise SandboxUnprovenError(
+            f"The probe could not be set up: {error.strerror or error}",
+            "Check free space and permissions of the attempt's directory",
+        ) from error
+
+
+def _probe(request: ProbeRequest, fixture: Fixture) -> ProbeResult:
+    interpreter = find_interpreter()
+    wrapper = install_wrapper(fixture.root, request.project)
+    observer = fixture.root / "bin" / "observer.py"
+    shutil.copyfile(Path(__file__).parent / "observer.py", observer)
+    shell = fixture.root / "bin" / "probe-shell"
+    shell.write_text(_SHELL.format(interpreter=interpreter, observer=observer), encoding="utf-8")
+    shell.chmod(stat.S_IRWXU | stat.S_IRGRP | stat.S_IXGRP | stat.S_IROTH | stat.S_IXOTH)
+    journal = write_configuration(
+        fixture.root,
+        runner=shell,
+        boot=request.boot,
+        instance_parents=[fixture.instance.parent],
+        hide=[*request.hide, *fixture.hide, fixture.root / "private"],
+        # The fixture's own root is what the production policy hides; here it has to stay visible.
+        hide_optional=[path for path in request.hide_optional if path != fixture.root],
+        minimum_abi=request.minimum_abi,
+        levels=request.levels,
+    )
+    outside, _ = _observe(fixture, [shell])
+    inside, complaint = _observe(fixture, [wrapper, *fixture.arguments])
+    results = judge(inside, outside, fixture.markers)
+    records = parse_journal(journal.read_bytes()) if journal.exists() else []
+    abi, protections, problem = 0, {}, None
+    for record in records:
+        if "code" in record:
+            problem = f"the launch was refused: {record['code']}: {record['message']}"
+        elif isinstance(record.get("abi"), int) and isinstance(record.get("protections"), dict):
+            abi, protections = int(str(record["abi"])), dict(record["protections"])  # type: ignore[call-overload]  # checked above
+    if not records:
+        problem = "the launch left no line in the journal, so it did not go through the wrapper"
+    if problem is None and not inside:
+        problem = f"the observing launch gave no usable answer{complaint}"
+    return ProbeResult(request.boot, results, abi, protections, problem)
+
+
+def _observe(fixture: Fixture, command: Sequence[Path | str]) -> tuple[dict[str, Observation], str]:
+    """Run the observer through a command; nothing usable is an empty answer, with the reason."""
+    nonce = secrets.token_hex(16)
+    request = json.dumps({"nonce": nonce, "checks": fixture.request()})
+    try:
+        result = subprocess.run(
+            [os.fspath(part) for part in command],
+            input=request.encode(),
+            capture_output=True,
+            cwd=fixture.workspace,
+            env=dict(environment_of(fixture, _SEARCH)),
+            start_new_session=True,
+            timeout=TIMEOUT_S,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return {}, f" within {TIMEOUT_S:.0f} s"
+    except OSError as error:
+        return {}, f": {error.strerror}"
+    return parse_answer(result.stdout, nonce), f" (exit status {result.returncode})"
+
+
+def parse_answer(answer: bytes, nonce: str) -> dict[str, Observation]:
+    """Return the observations of an answer that is whole and belongs to the request, else none."""
+    try:
+        content = json.loads(answer)
+        if content["nonce"] != nonce or content["end"] != nonce:
+            return {}
+        return {
+            str(row["id"]): Observation(int(row["errno"]), base64.b64decode(row["data"], validate=True))
+            for row in content["observations"]
+        }
+    except (ValueError, TypeError, KeyError, binascii.Error):
+        return {}
