@@ -31,7 +31,10 @@ cat | {interpreter} -IS {observer} | cat
 
 @dataclass(frozen=True, slots=True)
 class ProbeRequest:
-    """What a probe needs: the attempt, the production policy, and where the harness's places are."""
+    """What a probe needs: the attempt, the production policy, and where the harness's places are.
+
+    `sandboxed` false launches without the wrapper, to show what a launcher that does nothing leaves open.
+    """
 
     root: Path
     project: Path
@@ -41,6 +44,7 @@ class ProbeRequest:
     minimum_abi: int
     levels: Mapping[str, str]
     base: BaseTargets
+    sandboxed: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +131,8 @@ def _probe(request: ProbeRequest, fixture: Fixture) -> ProbeResult:
         levels=request.levels,
     )
     outside, _ = _observe(fixture, [shell])
-    inside, complaint = _observe(fixture, [wrapper, *fixture.arguments])
+    launch = wrapper if request.sandboxed else shell
+    inside, complaint = _observe(fixture, [launch, *fixture.arguments])
     results = judge(inside, outside, fixture.markers)
     records = parse_journal(journal.read_bytes()) if journal.exists() else []
     abi, protections, problem = 0, {}, None

@@ -1,0 +1,103 @@
+"""`cell.json`: written as `started` before anything else happens, replaced whole at every change."""
+
+import json
+import os
+import tempfile
+from datetime import UTC, datetime
+from pathlib import Path
+
+from runner_e2e.cell.request import CellRequest, Status
+from runner_e2e.errors import FailureClass, InputError
+
+SCHEMA = "runner-e2e.cell/v1"
+FILE_NAME = "cell.json"
+
+
+class CellRecord:
+    """The record of one cell in its evidence directory."""
+
+    def __init__(self, directory: Path, content: dict[str, object]) -> None:
+        self.directory = directory
+        self.content = content
+
+    @classmethod
+    def start(cls, request: CellRequest) -> "CellRecord":
+        """Create the evidence directory, which must not exist, and write the first record."""
+        directory = request.evidence_parent / request.key
+        try:
+            request.evidence_parent.mkdir(parents=True, exist_ok=True)
+            directory.mkdir(mode=0o700)
+        except FileExistsError:
+            raise InputError(
+                f"Results of an earlier run lie in {directory}",
+                "Remove them, or name another evidence directory",
+            ) from None
+        except OSError as error:
+            raise InputError(
+                f"The evidence directory {directory} cannot be made: {error.strerror}",
+                "Name a directory that can be written",
+            ) from error
+        identity = {"id": request.cell_id} if request.key == request.cell_id else {"key": request.key}
+        record = cls(
+            directory,
+            {
+                "schema": SCHEMA,
+                **identity,
+                "status": Status.STARTED.value,
+                "failureClass": None,
+                "exitCode": None,
+                "message": None,
+                "harness": request.harness,
+                "sandbox": "unproven",
+                "transport": None,
+                "targetSha": None,
+                "startedAt": now(),
+                "finishedAt": None,
+                "durationMs": None,
+                "attempts": [],
+            },
+        )
+        record.write()
+        return record
+
+    def update(self, **fields: object) -> None:
+        """Change fields and write."""
+        self.content.update(fields)
+        self.write()
+
+    def finish(self, status: Status, failure: FailureClass | None, exit_code: int, message: str) -> None:
+        """Write the final state."""
+        started = datetime.fromisoformat(str(self.content["startedAt"]))
+        finished = now()
+        elapsed = datetime.fromisoformat(finished) - started
+        self.update(
+            status=status.value,
+            failureClass=failure.value if failure else None,
+            exitCode=exit_code,
+            message=message,
+            finishedAt=finished,
+            durationMs=round(elapsed.total_seconds() * 1000),
+        )
+
+    def write(self) -> None:
+        """Write the record so that a reader sees the old one or the new one, whole."""
+        write_json(self.directory / FILE_NAME, self.content)
+
+
+def write_json(path: Path, content: object) -> None:
+    """Replace a JSON file atomically."""
+    with tempfile.NamedTemporaryFile(
+        "w", dir=path.parent, prefix="new-", suffix=".json", delete=False, encoding="utf-8"
+    ) as file:
+        json.dump(content, file, indent=2)
+        file.write("\n")
+        file.flush()
+        os.fsync(file.fileno())
+    temporary = Path(file.name)
+    temporary.chmod(0o644)
+    temporary.replace(path)
+
+
+def now() -> str:
+    """Return the time as ISO 8601 in UTC."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds")

@@ -1,0 +1,113 @@
+"""What a cell is asked to do, and what comes of it."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import Protocol
+
+from runner_e2e.errors import FailureClass, InputError
+from runner_e2e.sandbox.rules import DEFAULT_MINIMUM, LOWEST_USABLE
+
+PROJECT = Path(__file__).resolve().parents[3]
+DEFAULT_CELL = "isolation.scripted.local.two-agents"
+
+
+class Preset(StrEnum):
+    """How strictly launches are restricted.
+
+    `strict` refuses a kernel that cannot do everything. `compatible` lets one below ABI 6 go without
+    signal and abstract-socket scopes, and records that; the probe still has to pass.
+    """
+
+    STRICT = "strict"
+    COMPATIBLE = "compatible"
+
+    @property
+    def levels(self) -> Mapping[str, str]:
+        """Protection levels that differ from `required`."""
+        return {"scopes": "preferred"} if self is Preset.COMPATIBLE else {}
+
+
+class Status(StrEnum):
+    """State of a cell in `cell.json`."""
+
+    STARTED = "started"
+    PASSED = "passed"
+    FAILED = "failed"
+    REFUSED = "refused"
+    CANCELLED = "cancelled"
+    TIMED_OUT = "timed-out"
+
+
+@dataclass(frozen=True, slots=True)
+class CellRequest:
+    """One cell to run on the embedded reference.
+
+    `key` names directories and artifacts; `environ` is the harness's own environment, of which no
+    child gets more than `isolation.environment` passes on.
+    """
+
+    cell_id: str = DEFAULT_CELL
+    key: str = DEFAULT_CELL
+    harness: str = "reference"
+    evidence_parent: Path = Path("runner-e2e-evidence")
+    preset: Preset = Preset.STRICT
+    minimum_abi: int = DEFAULT_MINIMUM
+    hide: tuple[Path, ...] = ()
+    deadline_s: float = 120.0
+    sandboxed: bool = True
+    environ: Mapping[str, str] = field(default_factory=lambda: dict(os.environ), repr=False)
+
+    def __post_init__(self) -> None:
+        """Refuse what no cell can be run with."""
+        if self.harness != "reference":
+            raise InputError(
+                f"The harness {self.harness!r} is not available in this version",
+                "Set harness to reference",
+            )
+        if self.minimum_abi < LOWEST_USABLE:
+            raise InputError(
+                f"min-abi is {self.minimum_abi}, and nothing below {LOWEST_USABLE} protects hidden files",
+                f"Set min-abi to {LOWEST_USABLE} or more",
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class CellOutcome:
+    """What became of a cell: the records that were staged, and where."""
+
+    status: Status
+    failure_class: FailureClass | None
+    exit_code: int
+    message: str
+    evidence: Path
+    cell: Mapping[str, object]
+    probe: Mapping[str, object]
+    agents: Mapping[str, object]
+
+    @property
+    def probe_status(self) -> str:
+        """Status of the probe summary: passed, failed, absent or mismatch."""
+        return str(self.probe.get("status", "absent"))
+
+
+class Reporter(Protocol):
+    """Told about progress, as a person would want to see it."""
+
+    def phase(self, text: str) -> None:
+        """A new phase begins."""
+
+    def note(self, text: str) -> None:
+        """Something worth a line happened."""
+
+
+class SilentReporter:
+    """Says nothing."""
+
+    def phase(self, text: str) -> None:
+        """Ignore the phase."""
+
+    def note(self, text: str) -> None:
+        """Ignore the note."""

@@ -1,0 +1,70 @@
+"""The directories of one attempt."""
+
+import shutil
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from runner_e2e.errors import UnsupportedHostError
+
+# Not /tmp: tools that ignore TMPDIR write there, and an ancestor of a hidden path takes no new entries.
+PARENT = Path("/var/tmp")  # noqa: S108 - the contract names it; mkdtemp makes the rest
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptRoot:
+    """`<root>` and the places beneath it; `instance` is the id of the server's instance."""
+
+    path: Path
+    instance: str
+
+    @property
+    def private(self) -> Path:
+        """Hidden from every agent: journal, configuration, server output, the case."""
+        return self.path / "private"
+
+    @property
+    def bin(self) -> Path:
+        """Visible: the wrapper and, for the reference, the scripted runner."""
+        return self.path / "bin"
+
+    @property
+    def home(self) -> Path:
+        """PAPERCLIP_HOME."""
+        return self.path / "paperclip-home"
+
+    @property
+    def instance_root(self) -> Path:
+        """The instance that the server writes."""
+        return self.home / "instances" / self.instance
+
+    @property
+    def scratch(self) -> Path:
+        """The private directories of all launches, one beneath it for each durable session."""
+        return self.path / "s"
+
+    @property
+    def target(self) -> Path:
+        """The reference's stand-in for the checkout under test."""
+        return self.path / "target"
+
+
+def create_root(instance: str, parent: Path = PARENT) -> AttemptRoot:
+    """Create `<root>`, mode 0700, by its canonical name: launches compare names as they stand."""
+    try:
+        root = AttemptRoot(Path(tempfile.mkdtemp(prefix="re-", dir=parent.resolve())), instance)
+        for path in (root.private, root.bin, root.home / "instances", root.scratch):
+            path.mkdir(mode=0o700, parents=True)
+    except OSError as error:
+        raise UnsupportedHostError(
+            f"No directory for the attempt can be made in {parent}: {error.strerror}",
+            f"Make {parent} writable for this user, with free space",
+        ) from error
+    return root
+
+
+def remove_root(root: AttemptRoot) -> str | None:
+    """Remove the attempt; return what could not be removed, if anything."""
+    left: list[str] = []
+    shutil.rmtree(root.path, onerror=lambda _call, path, _error: left.append(str(path)))
+    return left[0] if left else None

@@ -1,0 +1,98 @@
+"""What every launch hides, whichever run it belongs to: the harness and what the CI host knows. Pure.
+
+Source of the names: the GitHub Actions runner's file commands and work folder, and the credential files
+of common tools.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+# Files that the runner hands to a step; their directories hold those of other steps, and the event.
+FILE_VARIABLES = (
+    "GITHUB_OUTPUT",
+    "GITHUB_ENV",
+    "GITHUB_PATH",
+    "GITHUB_STATE",
+    "GITHUB_STEP_SUMMARY",
+    "GITHUB_EVENT_PATH",
+)
+HOME_CREDENTIALS = (
+    ".docker",
+    ".ssh",
+    ".aws",
+    ".netrc",
+    ".npmrc",
+    ".git-credentials",
+    ".gnupg",
+    ".kube",
+    ".pypirc",
+)
+RUNNER_CREDENTIALS = (".credentials", ".credentials_rsaparams", ".runner")
+
+# Hiding one of these whole would leave an agent without a place to work.
+_SHARED = frozenset(PurePosixPath(path) for path in ("/", "/tmp", "/var/tmp", "/home", "/var", "/dev/shm"))  # noqa: S108 - names to compare with
+
+
+@dataclass(frozen=True, slots=True)
+class HarnessPlaces:
+    """Where the harness lies on this host; paths are absolute."""
+
+    root: PurePosixPath
+    project: PurePosixPath
+    environment: PurePosixPath
+    target: PurePosixPath | None
+    homes: tuple[PurePosixPath, ...]
+    extra: tuple[PurePosixPath, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class BaseHidden:
+    """The base set: `required` has to exist, `optional` stays denied if it comes later."""
+
+    required: tuple[PurePosixPath, ...]
+    optional: tuple[PurePosixPath, ...]
+
+
+def plan_base_hidden(places: HarnessPlaces, environ: Mapping[str, str]) -> BaseHidden:
+    """Return what a launch hides beside its run's scope.
+
+    The project's parts are named one by one, because with `uses: ./` the project, the workspace and the
+    target are one directory, which an agent may well be working beneath.
+    """
+    optional: list[PurePosixPath] = [places.root / "probe"]
+    optional += [places.project / part for part in ("lib", "entrypoints", "tests", ".git", ".venv")]
+    optional.append(places.environment)
+    if places.target is not None:
+        optional += [places.target / "tests", places.target / ".git"]
+    optional += _runner_places(places.root, environ)
+    for home in places.homes:
+        optional += [home / name for name in HOME_CREDENTIALS]
+    kept = [path for path in optional if _can_be_hidden(path, places.root)]
+    return BaseHidden((places.root / "private", *places.extra), tuple(dict.fromkeys(kept)))
+
+
+def _runner_places(root: PurePosixPath, environ: Mapping[str, str]) -> Iterable[PurePosixPath]:
+    for name in FILE_VARIABLES:
+        file = _absolute(environ.get(name))
+        if file is None:
+            continue
+        # A file straight in a shared directory is hidden alone.
+        yield file.parent if _can_be_hidden(file.parent, root) else file
+    temporary = _absolute(environ.get("RUNNER_TEMP"))
+    if temporary is not None:
+        yield temporary
+        work = temporary.parent
+        yield work / "_actions"
+        for top in (work.parent, work):
+            yield top / "_diag"
+            yield from (top / name for name in RUNNER_CREDENTIALS)
+
+
+def _absolute(value: str | None) -> PurePosixPath | None:
+    path = PurePosixPath(value) if value else None
+    return path if path is not None and path.is_absolute() else None
+
+
+def _can_be_hidden(path: PurePosixPath, root: PurePosixPath) -> bool:
+    return path not in _SHARED and not root.is_relative_to(path)

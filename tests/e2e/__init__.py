@@ -1,0 +1,1 @@
+"""Whole flows with real processes: servers, launches, agents."""
