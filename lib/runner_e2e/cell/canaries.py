@@ -12,6 +12,7 @@ import socket
 import sqlite3
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -22,6 +23,7 @@ from runner_e2e.errors import UnsupportedHostError
 from runner_e2e.evidence.attempts import Place
 from runner_e2e.isolation.environment import DEFAULT_SEARCH
 from runner_e2e.isolation.paths import CODEX_STATE, DURABLE_SESSIONS, OPENCODE_SESSIONS, RUNNER_STATE
+from runner_e2e.launch.install import ROOT_PREFIX
 
 TESTS_FILE = "tests/runner-e2e/grader.ts"
 _GIT_ENVIRONMENT = {
@@ -127,7 +129,7 @@ def plant_instance(root: AttemptRoot, planted: Planted) -> None:
 
 @contextlib.contextmanager
 def harness_decoys(root: AttemptRoot, decoy: str, planted: Planted) -> Iterator[None]:
-    """Keep a process with a canary in its command line, and a socket that greets with one."""
+    """Keep what surrounds a harness, each with a canary: a process, a socket, another attempt."""
     command_line, greeting = token(), token()
     process = subprocess.Popen(
         [sys.executable, "-I", "-S", "-c", "import sys; sys.stdin.read()", command_line],
@@ -135,6 +137,8 @@ def harness_decoys(root: AttemptRoot, decoy: str, planted: Planted) -> Iterator[
         env={"PATH": DEFAULT_SEARCH},
         start_new_session=True,
     )
+    other = Path(tempfile.mkdtemp(prefix=ROOT_PREFIX, dir=root.path.parent))
+    _plant(planted, "base:otherAttempt", other / "private" / "cell.json")
     place = root.path / "run"
     place.mkdir(mode=0o700)
     path = place / "docker.sock"
@@ -153,6 +157,7 @@ def harness_decoys(root: AttemptRoot, decoy: str, planted: Planted) -> Iterator[
         with contextlib.suppress(OSError):
             server.shutdown(socket.SHUT_RDWR)
         server.close()
+        shutil.rmtree(other, ignore_errors=True)
         process.kill()
         process.communicate()
 

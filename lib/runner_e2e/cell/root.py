@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from runner_e2e.errors import UnsupportedHostError
+from runner_e2e.launch.install import ROOT_PREFIX
 
 # Not /tmp: tools that ignore TMPDIR write there, and an ancestor of a hidden path takes no new entries.
 PARENT = Path("/var/tmp")  # noqa: S108 - the contract names it; mkdtemp makes the rest
@@ -52,7 +53,7 @@ class AttemptRoot:
 def create_root(instance: str, parent: Path = PARENT) -> AttemptRoot:
     """Create `<root>`, mode 0700, by its canonical name: launches compare names as they stand."""
     try:
-        root = AttemptRoot(Path(tempfile.mkdtemp(prefix="re-", dir=parent.resolve())), instance)
+        root = AttemptRoot(Path(tempfile.mkdtemp(prefix=ROOT_PREFIX, dir=parent.resolve())), instance)
         for path in (root.private, root.bin, root.home / "instances", root.scratch):
             path.mkdir(mode=0o700, parents=True)
     except OSError as error:

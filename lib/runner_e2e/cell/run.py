@@ -83,7 +83,7 @@ def run_cell(request: CellRequest, reporter: Reporter | None = None) -> CellOutc
         if root is not None:
             log, probe_summary = _summarize(root, attempt)
             agents = _agents_record(attempt.agents)
-            failure = _judge(attempt, probe_summary, failure)
+            failure = _judge(request, attempt, probe_summary, failure)
             failure = _clean_up(root, attempt, failure)
         return _stage(request, record, (started, attempt), (log, probe_summary, agents), failure)
 
@@ -197,18 +197,25 @@ def _probe(
 
 
 def _places(request: CellRequest, root: AttemptRoot) -> HarnessPlaces:
-    homes = {getpwuid_home(), request.environ.get("HOME", "")} - {"", "/"}
+    homes = {_user_home(), request.environ.get("HOME", "")} - {"", "/"}
+    for path in request.hide:
+        if not path.exists() or root.path.is_relative_to(path.resolve()):
+            raise InputError(
+                f"The path to hide {path} does not exist or contains the attempt itself",
+                "Correct the input hide",
+            )
     return HarnessPlaces(
         root=PurePosixPath(root.path),
         project=PurePosixPath(PROJECT),
         environment=PurePosixPath(sys.prefix),
         target=PurePosixPath(root.target),
         homes=tuple(PurePosixPath(home) for home in sorted(homes) if home.startswith("/")),
+        evidence=PurePosixPath((request.evidence_parent / request.key).resolve()),
         extra=tuple(PurePosixPath(path.resolve()) for path in request.hide),
     )
 
 
-def getpwuid_home() -> str:
+def _user_home() -> str:
     """Return the home of this user by the user database, or nothing for a user it does not know."""
     try:
         return getpwuid(os.getuid()).pw_dir
@@ -252,11 +259,19 @@ def _summarize(root: AttemptRoot, attempt: _Attempt) -> tuple[bytes, dict[str, o
 
 
 def _judge(
-    attempt: _Attempt, summary: Mapping[str, object], failure: RunnerE2EError | None
+    request: CellRequest,
+    attempt: _Attempt,
+    summary: Mapping[str, object],
+    failure: RunnerE2EError | None,
 ) -> RunnerE2EError | None:
     """Decide what the cell comes to. What the harness proved outranks what the product reports."""
     if isinstance(failure, (CancelledError, InputError)):
         return failure
+    if not request.sandboxed:
+        return failure or SandboxUnprovenError(
+            f"No domain was used, and the agents reached {len(_reached(attempt.agents))} hidden places",
+            "Leave --no-sandbox out",
+        )
     if summary["status"] != server_log.ProbeStatus.PASSED:
         if isinstance(failure, SandboxUnprovenError):
             return failure

@@ -43,6 +43,7 @@ class HarnessPlaces:
     environment: PurePosixPath
     target: PurePosixPath | None
     homes: tuple[PurePosixPath, ...]
+    evidence: PurePosixPath
     extra: tuple[PurePosixPath, ...] = ()
 
 
@@ -68,6 +69,9 @@ def plan_base_hidden(places: HarnessPlaces, environ: Mapping[str, str]) -> BaseH
     optional += _runner_places(places.root, environ)
     for home in places.homes:
         optional += [home / name for name in HOME_CREDENTIALS]
+    # Results of other cells lie beside this one's.
+    evidence = places.evidence.parent
+    optional.append(evidence if _can_be_hidden(evidence, places.root) else places.evidence)
     kept = [path for path in optional if _can_be_hidden(path, places.root)]
     return BaseHidden((places.root / "private", *places.extra), tuple(dict.fromkeys(kept)))
 

@@ -18,6 +18,7 @@ _KEYS = {
     "scratchRoot": str,
     "hide": list,
     "hideOptional": list,
+    "withholdPrefix": str,
     "minimumAbi": int,
     "levels": dict,
     "keepFileCapabilities": bool,
@@ -25,7 +26,10 @@ _KEYS = {
 
 
 class Configuration:
-    """What the harness decided for all launches of one server start (`boot`, from 1)."""
+    """What the harness decided for all launches of one server start (`boot`, from 1).
+
+    `withhold_prefix` starts the names of all attempts' roots: those beside this one are not granted.
+    """
 
     __slots__ = (
         "boot",
@@ -38,6 +42,7 @@ class Configuration:
         "minimum_abi",
         "runner",
         "scratch_root",
+        "withhold_prefix",
     )
 
     def __init__(self, content: dict[str, object]) -> None:
@@ -48,6 +53,7 @@ class Configuration:
         self.scratch_root = str(content["scratchRoot"])
         self.hide = _strings(content["hide"])
         self.hide_optional = _strings(content["hideOptional"])
+        self.withhold_prefix = str(content["withholdPrefix"])
         self.minimum_abi = _number(content["minimumAbi"])
         levels = content["levels"]
         self.levels = {str(k): str(v) for k, v in levels.items()} if isinstance(levels, dict) else {}

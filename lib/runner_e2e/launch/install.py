@@ -13,6 +13,8 @@ from runner_e2e.launch.configuration import FILE_NAME, SCHEMA
 
 WRAPPER_NAME = "paperclip-runnerd"
 JOURNAL_NAME = "launches.ndjson"
+# Every attempt's root has this prefix, so that a launch can be kept out of all the others.
+ROOT_PREFIX = "re-"
 
 _SYSTEM_PYTHON = Path("/usr/bin/python3")
 _CAN_LAUNCH = "import sys, ctypes, zlib, fcntl; sys.exit(sys.version_info < (3, 11))"
@@ -76,6 +78,7 @@ def write_configuration(  # noqa: PLR0913 - the fields of one file, keyword only
         "scratchRoot": str(root / "s"),
         "hide": [str(path) for path in hide],
         "hideOptional": [str(path) for path in hide_optional],
+        "withholdPrefix": ROOT_PREFIX,
         "minimumAbi": minimum_abi,
         "levels": dict(levels),
         "keepFileCapabilities": keep_file_capabilities,

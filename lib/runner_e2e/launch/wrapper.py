@@ -28,7 +28,7 @@ def main(program: str, arguments: list[str]) -> int:
     try:
         settings = configuration.read_configuration(root + b"/private/" + configuration.FILE_NAME.encode())
         descriptor = journal.open_journal(settings.journal)
-        refusal = _launch(settings, descriptor, launch, arguments)
+        refusal = _launch(root, settings, descriptor, launch, arguments)
     except Refusal as error:
         refusal = error
     except ScopeError as error:
@@ -45,7 +45,11 @@ def main(program: str, arguments: list[str]) -> int:
 
 
 def _launch(
-    settings: configuration.Configuration, descriptor: int, launch: str, arguments: list[str]
+    root: bytes,
+    settings: configuration.Configuration,
+    descriptor: int,
+    launch: str,
+    arguments: list[str],
 ) -> Refusal:
     environment = execute.read_environment()
     scope = plan_run_scope(
@@ -65,6 +69,7 @@ def _launch(
         [os.fsencode(path) for path in settings.hide],
         [os.fsencode(path) for path in (*settings.hide_optional, *scope.hidden)],
         [os.fsencode(path) for path in scope.exposed],
+        (os.path.dirname(root), os.fsencode(settings.withhold_prefix)) if settings.withhold_prefix else None,
     )
     the_plan = plan.build_plan(policy, resolver)
     plan.check_process(the_plan)

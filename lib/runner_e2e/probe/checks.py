@@ -34,12 +34,17 @@ class Action(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One row. `known` is the value that a recorded check has had so far, so that a change is seen."""
+    """One row.
+
+    `known` is the value that a recorded check has had so far, so that a change is seen. `protection`
+    names the one that a check depends on where it may be missing: see `sandbox.protections`.
+    """
 
     id: str
     action: Action
     expected: Expected
     known: str | None = None
+    protection: str | None = None
 
 
 def _denied(name: str, action: Action = Action.READ) -> Check:
@@ -71,10 +76,11 @@ CHECKS: tuple[Check, ...] = (
     _denied("base:harnessTests"),
     _denied("base:gitStore"),
     _denied("base:privateAttempt"),
+    _denied("base:otherAttempt"),
     _denied("base:runnerTemp"),
     _denied("base:dockerSocket", Action.CONNECT_UNIX),
     _denied("base:userBus", Action.CONNECT_UNIX),
-    _denied("base:signalHarness", Action.SIGNAL),
+    Check("base:signalHarness", Action.SIGNAL, Expected.DENIED, protection="scopes"),
     _allowed("run:ownDurableSession"),
     _allowed("run:ownOpencodeSession"),
     _allowed("run:acpxRuntime"),

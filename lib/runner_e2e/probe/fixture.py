@@ -9,12 +9,14 @@ import os
 import secrets
 import shutil
 import socket
+import tempfile
 import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from runner_e2e.isolation.paths import DURABLE_SESSIONS, RUNNER_STATE, plan_run_scope
+from runner_e2e.launch.install import ROOT_PREFIX
 from runner_e2e.probe.checks import CHECKS, Action
 
 INSTANCE = "probe-instance"
@@ -178,6 +180,9 @@ def _plant_base(fixture: Fixture, base: BaseTargets, stack: contextlib.ExitStack
     private = base.private / f"probe-{secrets.token_hex(4)}"
     _plant(fixture, "base:privateAttempt", private)
     stack.callback(private.unlink, missing_ok=True)
+    other = Path(tempfile.mkdtemp(prefix=ROOT_PREFIX, dir=fixture.root.parent))
+    stack.callback(shutil.rmtree, other, ignore_errors=True)
+    _plant(fixture, "base:otherAttempt", other / "private" / "cell.json")
     temporary = base.runner_temp
     if temporary is None:
         temporary = fixture.root / "runner-temp"

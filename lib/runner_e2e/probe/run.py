@@ -133,7 +133,6 @@ def _probe(request: ProbeRequest, fixture: Fixture) -> ProbeResult:
     outside, _ = _observe(fixture, [shell])
     launch = wrapper if request.sandboxed else shell
     inside, complaint = _observe(fixture, [launch, *fixture.arguments])
-    results = judge(inside, outside, fixture.markers)
     records = parse_journal(journal.read_bytes()) if journal.exists() else []
     abi, protections, problem = 0, {}, None
     for record in records:
@@ -141,11 +140,21 @@ def _probe(request: ProbeRequest, fixture: Fixture) -> ProbeResult:
             problem = f"the launch was refused: {record['code']}: {record['message']}"
         elif isinstance(record.get("abi"), int) and isinstance(record.get("protections"), dict):
             abi, protections = int(str(record["abi"])), dict(record["protections"])  # type: ignore[call-overload]  # checked above
+    results = judge(inside, outside, fixture.markers, _degraded(protections))
     if not records:
         problem = "the launch left no line in the journal, so it did not go through the wrapper"
     if problem is None and not inside:
         problem = f"the observing launch gave no usable answer{complaint}"
     return ProbeResult(request.boot, results, abi, protections, problem)
+
+
+def _degraded(protections: Mapping[str, object]) -> frozenset[str]:
+    """Return the protections that the policy allows to be missing, and that are."""
+    return frozenset(
+        name
+        for name, entry in protections.items()
+        if isinstance(entry, dict) and (entry.get("level"), entry.get("outcome")) == ("preferred", "degraded")
+    )
 
 
 def _observe(fixture: Fixture, command: Sequence[Path | str]) -> tuple[dict[str, Observation], str]:

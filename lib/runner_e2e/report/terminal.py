@@ -103,7 +103,7 @@ def print_verdict(console: Console, cell: Record, evidence: str, files: list[str
 
 
 def _attempt_cell(row: AttemptRow) -> Text:
-    words = {"reached": "REACHED", "visible": "visible (known gap)"}.get(row.reach, row.got)
+    words = {"reached": "REACHED", "visible": "known gap"}.get(row.reach, row.got)
     return Text(words, style=_STYLES.get(row.reach, ""))
 
 

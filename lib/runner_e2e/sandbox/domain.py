@@ -88,6 +88,7 @@ def walk_grants(
         reversed_names = {fsdecode(name) for name in exceptions}
         if privileged and directory == b"/":
             skipped.add("dev")
+        prefix = fsdecode(plan.withhold[1]) if plan.withhold and plan.withhold[0] == directory else ""
         try:
             parent = kernel.open_without_symlinks(directory, _DIRECTORY_FLAGS)
         except OSError as error:
@@ -101,7 +102,7 @@ def walk_grants(
                 skipped,
                 add,
                 rights,
-                (read_only, reversed_names, privileged),
+                (read_only, reversed_names, privileged, prefix),
             )
         finally:
             close(parent)
@@ -128,9 +129,9 @@ def _grant_entries(  # noqa: PLR0913, PLR0917 - the loop below runs once per sib
     skipped: set[str],
     add: "Callable[[int, int, str, bytes], None]",
     rights: Rights,
-    access: tuple[bool, set[str], bool],
+    access: tuple[bool, set[str], bool, str],
 ) -> int:
-    read_only, reversed_names, privileged = access
+    read_only, reversed_names, privileged, prefix = access
     usual = rights.read if read_only else rights.everything
     usual_file = rights.read_file if read_only else rights.everything_file
     count = 0
@@ -138,7 +139,7 @@ def _grant_entries(  # noqa: PLR0913, PLR0917 - the loop below runs once per sib
         with scandir(parent) as entries:
             for entry in entries:
                 name = entry.name
-                if name in skipped or entry.is_symlink():
+                if name in skipped or entry.is_symlink() or (prefix and name.startswith(prefix)):
                     continue
                 try:
                     descriptor = open_descriptor(name, _RULE_FLAGS, dir_fd=parent)

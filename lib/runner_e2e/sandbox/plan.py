@@ -24,14 +24,25 @@ _ANY_EXECUTE = 0o111
 
 
 class Policy:
-    """What a caller asks for, as spelled: byte strings, absolute or relative to the directory."""
+    """What a caller asks for, as spelled: byte strings, absolute or relative to the directory.
 
-    __slots__ = ("expose", "hide", "hide_optional")
+    `withhold` is a canonical directory on the way to a hidden path and a prefix: entries of it whose
+    name starts so are not granted, whenever they were made.
+    """
 
-    def __init__(self, hide: list[bytes], hide_optional: list[bytes], expose: list[bytes]) -> None:
+    __slots__ = ("expose", "hide", "hide_optional", "withhold")
+
+    def __init__(
+        self,
+        hide: list[bytes],
+        hide_optional: list[bytes],
+        expose: list[bytes],
+        withhold: tuple[bytes, bytes] | None = None,
+    ) -> None:
         self.hide = hide
         self.hide_optional = hide_optional
         self.expose = expose
+        self.withhold = withhold
 
 
 class Hidden:
@@ -54,14 +65,15 @@ class Hidden:
 class Plan:
     """A policy that can be enforced. `withheld` is `grants.withheld_names` of the hidden paths."""
 
-    __slots__ = ("exposed", "exposed_spellings", "hidden", "mounts", "withheld")
+    __slots__ = ("exposed", "exposed_spellings", "hidden", "mounts", "withheld", "withhold")
 
-    def __init__(self, mounts: MountTable) -> None:
+    def __init__(self, mounts: MountTable, withhold: tuple[bytes, bytes] | None = None) -> None:
         self.hidden: dict[bytes, Hidden] = {}
         self.exposed: set[bytes] = set()
         self.exposed_spellings: dict[bytes, bytes] = {}
         self.withheld: dict[bytes, set[bytes]] = {}
         self.mounts = mounts
+        self.withhold = withhold
 
     def hidden_by(self, path: bytes) -> bytes | None:
         """Return the hidden path that a canonical path lies at or beneath, unless it is exposed."""
@@ -75,7 +87,7 @@ class Plan:
 
 def build_plan(policy: Policy, resolver: Resolver) -> Plan:
     """Resolve and check a policy; raises Refusal."""
-    plan = Plan(read_mounts())
+    plan = Plan(read_mounts(), policy.withhold)
     for path in policy.hide:
         _add_hidden(plan, path, _resolve(resolver, path), optional=False)
     for path in policy.hide_optional:
