@@ -8,7 +8,15 @@ from os.path import dirname, realpath
 # loads 3 % faster; appended, so that no name of ours can stand in for a standard module.
 sys.path.append(dirname(dirname(realpath(__file__))) + "/lib/runner_e2e")
 
-from sandbox.launcher import main  # type: ignore[import-not-found]  # found by the line above
+try:
+    from sandbox.launcher import main  # type: ignore[import-not-found]  # found by the line above
+except ImportError as error:
+    sys.stderr.write(
+        '{"schema":"runner-e2e.sandbox-refusal/v1","code":"protection-unavailable","path":null,'
+        f'"message":"this Python cannot run the launcher: it lacks {error.name}",'
+        '"remedy":"use a complete CPython 3.11 or newer"}\n'
+    )
+    sys.exit(125)
 
 if __name__ == "__main__":
     sys.exit(main(sys.argv[1:]))

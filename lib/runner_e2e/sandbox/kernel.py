@@ -1,20 +1,49 @@
 """The system calls that Python does not wrap, as a thin layer: no decision is made here.
 
-Every function raises `OSError` with the kernel's errno. Numbers are those of x86-64 and aarch64,
-which share the generic table for everything above 424.
+Every function raises `OSError` with the kernel's errno. Numbers are those of x86-64 and aarch64, which
+share the generic table for everything above 424 and are both little-endian. Structures go to the kernel
+as bytes, which it reads in place.
 """
 
-import ctypes
+# The core of `ctypes`, the same in CPython 3.11 to 3.14. The public module adds a layer of types that
+# nothing here needs and that costs an eighth of a launch.
+from _ctypes import (
+    FUNCFLAG_CDECL,
+    FUNCFLAG_USE_ERRNO,
+    Array,
+    CFuncPtr,
+    _SimpleCData,
+    addressof,
+    dlopen,
+    dlsym,
+    get_errno,
+)
 from errno import EINVAL
-from os import strerror
-from struct import pack_into
+from os import execve, strerror
 
-_libc = ctypes.CDLL(None, use_errno=True)
-_syscall = _libc.syscall
-_syscall.restype = ctypes.c_long
-_prctl = _libc.prctl
-# prctl is variadic and reads unsigned longs; without this a Python int would pass 32 bits of them.
-_prctl.argtypes = (ctypes.c_int, *(ctypes.c_ulong,) * 4)
+
+class _Byte(_SimpleCData):  # type: ignore[type-arg]  # generic for type checkers only
+    _type_ = "B"
+
+
+class _Int(_SimpleCData):  # type: ignore[type-arg]  # generic for type checkers only
+    _type_ = "i"
+
+
+class _Long(_SimpleCData):  # type: ignore[type-arg]  # generic for type checkers only
+    _type_ = "l"
+
+
+class _Function(CFuncPtr):
+    _flags_ = FUNCFLAG_CDECL | FUNCFLAG_USE_ERRNO
+    _restype_ = _Int
+
+
+_libc = dlopen(None, 0)  # type: ignore[arg-type]  # None is this process, as in dlopen(3)
+_syscall, _prctl, _signal, _socket, _capget, _capset = [
+    _Function(dlsym(_libc, name)) for name in ("syscall", "prctl", "signal", "socket", "capget", "capset")
+]
+_syscall.restype = _signal.restype = _Long
 
 _LANDLOCK_CREATE_RULESET = 444
 _LANDLOCK_ADD_RULE = 445
@@ -35,10 +64,9 @@ _PR_GET_NO_NEW_PRIVS = 39
 _PR_CAP_AMBIENT = 47
 _PR_CAP_AMBIENT_CLEAR_ALL = 4
 _SECCOMP_MODE_FILTER = 2
-_CAPABILITY_VERSION_3 = 0x20080522
+_CAPABILITY_HEADER = (0x20080522).to_bytes(8, "little")  # version 3, this thread
 
-_SIG_DFL = ctypes.c_void_p(0)
-_SIG_IGN = 1
+_SIG_DFL, _SIG_IGN = 0, 1
 _SIGINT, _SIGPIPE, _SIGXFSZ = 2, 13, 25
 
 AF_UNIX = 1
@@ -47,36 +75,48 @@ _SOCK_STREAM = 1
 
 def _check(result: int) -> int:
     if result < 0:
-        number = ctypes.get_errno()
+        number = get_errno()
         raise OSError(number, strerror(number))
     return result
 
 
+def _words(*values: int) -> bytes:
+    """Return 64-bit words as the kernel reads them."""
+    return b"".join([value.to_bytes(8, "little") for value in values])
+
+
+def _buffer(content: bytes) -> "Array[_Byte]":
+    """Return writable memory with an address."""
+    kind: type[Array[_Byte]] = type("_Buffer", (Array,), {"_type_": _Byte, "_length_": len(content)})
+    return kind.from_buffer_copy(content)
+
+
 def landlock_version() -> int:
     """Return the ABI version of the running kernel."""
-    return _check(_syscall(_LANDLOCK_CREATE_RULESET, None, ctypes.c_size_t(0), 1))
+    return _check(_syscall(_LANDLOCK_CREATE_RULESET, None, 0, _CREATE_RULESET_VERSION))
 
 
 def create_ruleset(filesystem: int, scoped: int, size: int) -> int:
     """Return the descriptor of a new ruleset that handles these rights; `size` is the ABI's."""
-    attribute = (ctypes.c_uint64 * 3)(filesystem, 0, scoped)
-    return _check(_syscall(_LANDLOCK_CREATE_RULESET, attribute, ctypes.c_size_t(size), 0))
+    return _check(_syscall(_LANDLOCK_CREATE_RULESET, _words(filesystem, 0, scoped), size, 0))
 
 
 class RuleAdder:
-    """Adds path rules to one ruleset; its buffer is reused, since there may be 100,000 of them."""
+    """Adds path rules to one ruleset. There may be 100,000: what few rights there are is kept encoded."""
 
-    __slots__ = ("_address", "_buffer", "_ruleset")
+    __slots__ = ("_encoded", "_ruleset")
 
     def __init__(self, ruleset: int) -> None:
         self._ruleset = ruleset
-        self._buffer = (ctypes.c_char * 12)()  # u64 rights and s32 descriptor, packed
-        self._address = ctypes.c_void_p(ctypes.addressof(self._buffer))
+        self._encoded: dict[int, bytes] = {}
 
     def add(self, rights: int, descriptor: int, _name: str, _directory: bytes) -> None:
         """Allow `rights` on and beneath what `descriptor` (O_PATH will do) refers to."""
-        pack_into("=Qi", self._buffer, 0, rights, descriptor)
-        if _syscall(_LANDLOCK_ADD_RULE, self._ruleset, _RULE_PATH_BENEATH, self._address, 0):
+        encoded = self._encoded.get(rights)
+        if encoded is None:
+            encoded = self._encoded[rights] = rights.to_bytes(8, "little")
+        rule = encoded + descriptor.to_bytes(4, "little")
+        if _syscall(_LANDLOCK_ADD_RULE, self._ruleset, _RULE_PATH_BENEATH, rule, 0):
             _check(-1)
 
 
@@ -87,8 +127,7 @@ def restrict_self(ruleset: int) -> None:
 
 def open_without_symlinks(path: bytes, flags: int) -> int:
     """Open an absolute path, failing with ELOOP when any component of it is a symlink."""
-    how = (ctypes.c_uint64 * 3)(flags, 0, _RESOLVE_NO_SYMLINKS)
-    return _check(_syscall(_OPENAT2, _AT_FDCWD, ctypes.c_char_p(path), how, ctypes.c_size_t(24)))
+    return _check(_syscall(_OPENAT2, _AT_FDCWD, path, _words(flags, 0, _RESOLVE_NO_SYMLINKS), 24))
 
 
 def set_no_new_privileges() -> None:
@@ -100,29 +139,32 @@ def set_no_new_privileges() -> None:
 
 def install_filter(program: bytes) -> None:
     """Install a classic BPF program (8 bytes an instruction) as this thread's seccomp filter."""
-    buffer = ctypes.create_string_buffer(program, len(program))
-    # struct sock_fprog: a 16-bit length and, aligned, a pointer; both machines are little-endian.
-    head = (ctypes.c_uint64 * 2)(len(program) // 8, ctypes.addressof(buffer))
-    _check(_prctl(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, ctypes.addressof(head), 0, 0))
+    memory = _buffer(program)
+    # struct sock_fprog: a 16-bit count and, aligned, a pointer.
+    _check(_prctl(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, _words(len(program) // 8, addressof(memory)), 0, 0))
 
 
 def open_unix_socket() -> int:
     """Return a new Unix stream socket."""
-    return _check(_libc.socket(AF_UNIX, _SOCK_STREAM, 0))
+    return _check(_socket(AF_UNIX, _SOCK_STREAM, 0))
 
 
 def read_capabilities() -> tuple[int, int, int]:
     """Return this thread's effective, permitted and inheritable sets as bit masks."""
-    data = (ctypes.c_uint32 * 6)()
-    _check(_libc.capget((ctypes.c_uint32 * 2)(_CAPABILITY_VERSION_3, 0), data))
-    return data[0] | data[3] << 32, data[1] | data[4] << 32, data[2] | data[5] << 32
+    memory = _buffer(bytes(24))
+    _check(_capget(_CAPABILITY_HEADER, memory))
+    data = bytes(memory)
+    effective, permitted, inheritable = (
+        int.from_bytes(data[start : start + 4] + data[start + 12 : start + 16], "little")
+        for start in (0, 4, 8)
+    )
+    return effective, permitted, inheritable
 
 
 def write_capabilities(mask: int) -> None:
     """Make `mask` the effective and permitted set, and empty the inheritable one."""
-    low, high = mask & 0xFFFFFFFF, mask >> 32
-    data = (ctypes.c_uint32 * 6)(low, low, 0, high, high, 0)
-    _check(_libc.capset((ctypes.c_uint32 * 2)(_CAPABILITY_VERSION_3, 0), data))
+    low, high = (mask & 0xFFFFFFFF).to_bytes(4, "little"), (mask >> 32).to_bytes(4, "little")
+    _check(_capset(_CAPABILITY_HEADER, low + low + bytes(4) + high + high + bytes(4)))
 
 
 def clear_ambient_capabilities() -> None:
@@ -136,14 +178,14 @@ def drop_bounding_capabilities(keep: int) -> None:
         if keep >> capability & 1:
             continue
         if _prctl(_PR_CAPBSET_DROP, capability, 0, 0, 0) < 0:
-            if ctypes.get_errno() == EINVAL:
+            if get_errno() == EINVAL:
                 return  # past the kernel's last capability
             _check(-1)
 
 
 def close_on_exec_from(first: int) -> None:
     """Mark every descriptor from `first` up to be closed at exec."""
-    _check(_syscall(_CLOSE_RANGE, ctypes.c_uint(first), ctypes.c_uint(0xFFFFFFFF), _CLOSE_RANGE_CLOEXEC))
+    _check(_syscall(_CLOSE_RANGE, first, -1, _CLOSE_RANGE_CLOEXEC))
 
 
 def restore_signals() -> None:
@@ -151,21 +193,36 @@ def restore_signals() -> None:
 
     Python ignores SIGPIPE and SIGXFSZ, which exec would hand on, and turns SIGINT into a traceback.
     """
-    handler = _libc.signal
-    handler.restype = ctypes.c_void_p
-    handler(_SIGPIPE, _SIG_DFL)
-    handler(_SIGXFSZ, _SIG_DFL)
-    if handler(_SIGINT, _SIG_DFL) == _SIG_IGN:
-        handler(_SIGINT, ctypes.c_void_p(_SIG_IGN))
+    _signal(_SIGPIPE, _SIG_DFL)
+    _signal(_SIGXFSZ, _SIG_DFL)
+    if _signal(_SIGINT, _SIG_DFL) == _SIG_IGN:
+        _signal(_SIGINT, _SIG_IGN)
 
 
 def execute(path: bytes, arguments: list[bytes], environment: list[bytes]) -> int:
     """Replace this process; return the errno when that fails.
 
     The environment is a list of raw `NAME=value` strings, so that entries which no mapping can hold
-    (duplicates, entries without `=`) arrive as they came.
+    (duplicates, entries without a name) arrive as they came.
     """
-    argv = (ctypes.c_char_p * (len(arguments) + 1))(*arguments, None)
-    envp = (ctypes.c_char_p * (len(environment) + 1))(*environment, None)
-    _libc.execve(ctypes.c_char_p(path), argv, envp)
-    return ctypes.get_errno()
+    mapping = {}
+    for entry in environment:
+        name, separator, value = entry.partition(b"=")
+        if not name or not separator or name in mapping:
+            return _execute_exactly(path, arguments, environment)
+        mapping[name] = value
+    try:
+        execve(path, arguments, mapping)  # noqa: S606 - to become the command is the point
+    except OSError as error:
+        return error.errno or EINVAL
+    except ValueError:  # an empty first argument, which Python refuses and the kernel does not
+        return _execute_exactly(path, arguments, environment)
+
+
+def _execute_exactly(path: bytes, arguments: list[bytes], environment: list[bytes]) -> int:
+    from ctypes import CDLL, c_char_p
+
+    argv = (c_char_p * (len(arguments) + 1))(*arguments, None)
+    envp = (c_char_p * (len(environment) + 1))(*environment, None)
+    CDLL(None, use_errno=True).execve(path, argv, envp)
+    return get_errno()
