@@ -207,7 +207,8 @@ def _places(request: CellRequest, root: AttemptRoot) -> HarnessPlaces:
     return HarnessPlaces(
         root=PurePosixPath(root.path),
         project=PurePosixPath(PROJECT),
-        environment=PurePosixPath(sys.prefix),
+        # Without a virtual environment this would be the system's own tree.
+        environment=PurePosixPath(sys.prefix) if sys.prefix != sys.base_prefix else None,
         target=PurePosixPath(root.target),
         homes=tuple(PurePosixPath(home) for home in sorted(homes) if home.startswith("/")),
         evidence=PurePosixPath((request.evidence_parent / request.key).resolve()),

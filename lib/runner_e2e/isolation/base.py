@@ -40,7 +40,7 @@ class HarnessPlaces:
 
     root: PurePosixPath
     project: PurePosixPath
-    environment: PurePosixPath
+    environment: PurePosixPath | None
     target: PurePosixPath | None
     homes: tuple[PurePosixPath, ...]
     evidence: PurePosixPath
@@ -63,7 +63,8 @@ def plan_base_hidden(places: HarnessPlaces, environ: Mapping[str, str]) -> BaseH
     """
     optional: list[PurePosixPath] = [places.root / "probe"]
     optional += [places.project / part for part in ("lib", "entrypoints", "tests", ".git", ".venv")]
-    optional.append(places.environment)
+    if places.environment is not None:
+        optional.append(places.environment)
     if places.target is not None:
         optional += [places.target / "tests", places.target / ".git"]
     optional += _runner_places(places.root, environ)

@@ -62,8 +62,9 @@ class RunScope:
     """The paths of one launch, absolute.
 
     `directories` and `files` are to be created if missing, in order, with their modes. `scratch` is
-    the launch's private directory; `owner` names the durable session (or direct run), and `claims`
-    the directories that only one owner may ever use.
+    the launch's private directory; `owner` names the durable session (or direct run) by its place, and
+    `claims` what only one owner may ever be given. `session_claim` is the one among them that its raw
+    session id has to own as well.
     """
 
     __slots__ = (
@@ -77,6 +78,7 @@ class RunScope:
         "run",
         "scratch",
         "session",
+        "session_claim",
     )
 
     def __init__(self, instance: str | None, owner: str, scratch: str) -> None:
@@ -85,6 +87,7 @@ class RunScope:
         self.scratch = scratch
         self.run: str | None = None
         self.session: str | None = None
+        self.session_claim: str | None = None
         self.hidden: list[str] = []
         self.exposed: list[str] = [scratch]
         self.directories: list[tuple[str, int]] = []
@@ -115,6 +118,7 @@ def plan_run_scope(
     if state is None:
         scope = RunScope(None, "", f"{scratch_root}/{_short_name('')}")
         scope.hidden = [scratch_root, *instance_parents]
+        scope.claims = [scope.scratch]
         scope.directories = _scratch_directories(scope, scratch_root)
         return scope
     run = words.get("--run-id")
@@ -127,20 +131,20 @@ def plan_run_scope(
             "--state-dir names the state of another run than --run-id",
             "give both the same run",
         )
-    owner = f"{kind.rpartition('/')[2]}/{segment}"
+    owner = f"{instance}/{kind}/{segment}"
     scope = RunScope(instance, owner, f"{scratch_root}/{_short_name(owner)}")
     scope.run = run
     scope.session = words.get("--session-id")
     scope.hidden = [scratch_root, *(f"{instance}/{place}" for place in HIDDEN_IN_INSTANCE)]
     private = [f"{instance}/{RUNNER_STATE}", f"{instance}/{DURABLE_SESSIONS}", f"{instance}/{CODEX_STATE}"]
     private.append(f"{instance}/{OPENCODE_SESSIONS}")
-    own = [f"{instance}/{kind}/{segment}"]
+    own = [owner]
     if run is not None and kind != CODEX_STATE:
         own.append(f"{instance}/{CODEX_STATE}/{run}")
     if scope.session is not None:
-        own.append(f"{instance}/{OPENCODE_SESSIONS}/{session_directory_name(scope.session)}")
-        scope.claims.append(own[-1])
-    scope.claims.append(scope.scratch)
+        scope.session_claim = f"{instance}/{OPENCODE_SESSIONS}/{session_directory_name(scope.session)}"
+        own.append(scope.session_claim)
+    scope.claims = [scope.scratch, *own]
     scope.exposed += own
     scope.directories = [
         (f"{instance}/runtime", SHARED_MODE),
@@ -154,6 +158,7 @@ def plan_run_scope(
         _require_trace(trace_path, traces)
         scope.directories.append((traces, PRIVATE_MODE))
         scope.files.append((trace_path, TRACE_MODE))
+        scope.claims.append(trace_path)
         scope.exposed.append(trace_path)
     return scope
 

@@ -1,0 +1,1 @@
+"""Every contact with GitHub Actions; holds no rule of the product itself."""

@@ -1,0 +1,247 @@
+"""Inputs: every rule with what it refuses, and no value in any message."""
+
+import traceback
+from pathlib import Path
+
+import pytest
+
+from runner_e2e.actions.inputs import (
+    Harness,
+    RunCell,
+    parse_inputs,
+    parse_run_cell,
+    read_inputs,
+)
+from runner_e2e.cell.request import DEFAULT_CELL, Preset
+from runner_e2e.errors import InputError
+
+SHA = "0123456789abcdef0123456789abcdef01234567"
+
+
+def test_inputs_are_read_by_variable_and_named_as_in_action_yml() -> None:
+    environ = {
+        "INPUT_MAX_PARALLEL": " 4 ",
+        "INPUT_SUITE": "",
+        "INPUT_CASE": "  \n",
+        "INPUT_TARGET-SHA": "from a step that maps nothing",
+        "input_all": "true",
+        "PATH": "/bin",
+        "INPUT_CREDENTIAL": " kept as it is\n",
+    }
+
+    assert read_inputs(environ) == {"max-parallel": "4", "credential": " kept as it is\n"}
+
+
+def test_without_inputs_a_run_is_the_reference_cell() -> None:
+    assert parse_run_cell({}) == RunCell(
+        harness=Harness.REFERENCE,
+        key=DEFAULT_CELL,
+        cell_id=DEFAULT_CELL,
+        hide=(),
+        min_abi=6,
+        sandbox_preset=Preset.STRICT,
+        artifact_prefix="runner-e2e",
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "parsed"),
+    [
+        ("all", "true", True),
+        ("all", "false", False),
+        ("suite", "chat-features, core\nfirst,", ("chat-features", "core", "first")),
+        ("case", "agents.change-manager", ("agents.change-manager",)),
+        ("environment", "local,daytona", ("local", "daytona")),
+        ("id", "a.b.local.c.d.e", ("a.b.local.c.d.e",)),
+        ("target-branch", "feature/100%-done", "feature/100%-done"),
+        ("target-sha", SHA, SHA),
+        ("target-repository", "paperclip/runner.e2e_x", "paperclip/runner.e2e_x"),
+        ("max-parallel", "32", 32),
+        ("hide", "/a,b\n /c d ", (Path("/a,b"), Path("/c d"))),
+        ("allowed-actor-ids", "[1, 23]", (1, 23)),
+        ("pass-env", "PNPM_HOME,_X", ("PNPM_HOME", "_X")),
+    ],
+)
+def test_a_good_value_is_taken(name: str, value: str, parsed: object) -> None:
+    assert getattr(parse_inputs({name: value}), name.replace("-", "_")) == parsed
+
+
+def test_a_spending_limit_is_exact() -> None:
+    assert str(parse_inputs({"max-cost-usd": "2.50"}).max_cost_usd) == "2.50"
+
+
+@pytest.mark.parametrize("value", ["True", "TRUE", "yes", "1", "on", "truefalse", "ja"])
+@pytest.mark.parametrize("name", ["all", "require-hidden-id", "opaque-keys"])
+def test_only_true_and_false_are_booleans(name: str, value: str) -> None:
+    with pytest.raises(InputError, match=f"Input {name}: must be true or false"):
+        parse_inputs({name: value})
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("command", "run_cell"),
+        ("target-repository", "paperclip"),
+        ("target-repository", "a/b/c"),
+        ("target-branch", "refs/heads/main"),
+        ("target-branch", "a..b"),
+        ("target-branch", "-x"),
+        ("target-branch", "a b"),
+        ("target-branch", "x" * 300),
+        ("target-branch", "main\n::error::x"),
+        ("target-sha", SHA[:39]),
+        ("target-sha", SHA.upper()),
+        ("target-sha", f"{SHA}\n"),
+        ("target-path", "a\nb"),
+        ("suite", ","),
+        ("suite", "--all"),
+        ("suite", "Chat"),
+        ("group", "😀"),
+        ("case", 'x"y'),
+        ("environment", "remote"),
+        ("id", "a.b.local"),
+        ("id", "a.b.remote.c"),
+        ("id", "a.b.local.--x"),
+        ("id", "a.b.local." + "c" * 512),
+        ("id", "a.b.local.c::error::x"),
+        ("max-parallel", "0"),
+        ("max-parallel", "-1"),
+        ("max-parallel", "1.5"),
+        ("max-parallel", "1e1"),
+        ("max-parallel", "1_0"),
+        ("max-parallel", "\uff11"),
+        ("selected-id-transport", "ENV"),
+        ("row", "{"),
+        ("row", "[]"),
+        ("row", "[" * 100_000),
+        ("row", '{"key": "a", "key": "b"}'),
+        ("row", '{"key": "a/b"}'),
+        ("row", '{"timeoutMinutes": "25"}'),
+        ("harness", "paperclip"),
+        ("credential-name", "A-B"),
+        ("pass-env", "A=B"),
+        ("hide", "relative/path"),
+        ("min-abi", "2"),
+        ("max-cost-usd", "0"),
+        ("max-cost-usd", "NaN"),
+        ("max-cost-usd", "1e3"),
+        ("allowed-actor-ids", "[]"),
+        ("allowed-actor-ids", "1"),
+        ("allowed-actor-ids", "[true]"),
+        ("allowed-actor-ids", '["1"]'),
+        ("allowed-actor-ids", "[0]"),
+        ("allowed-actor-ids", "[1.0]"),
+        ("retention-days", "0"),
+        ("artifact-prefix", "a\x1bb"),
+        ("python", "py\0thon"),
+    ],
+)
+def test_a_bad_value_is_refused_by_its_name_alone(name: str, value: str) -> None:
+    with pytest.raises(InputError) as caught:
+        parse_inputs({name: value})
+
+    assert caught.value.problem.startswith(f"Input {name}")
+    assert caught.value.exit_code == 2
+    assert len(str(caught.value)) < 250
+
+
+def test_all_bad_inputs_are_named_at_once_and_no_value_is_shown() -> None:
+    marker = "hunter2marker"
+
+    with pytest.raises(InputError) as caught:
+        parse_inputs(
+            {
+                "all": marker,
+                "row": f'{{"{marker}": 1, "key": "{marker}/"}}',
+                "max-parallel": marker,
+                "typo": marker,
+                "credential": f"{marker}\udc80",
+                "harness": marker,
+                "allowed-actor-ids": f'["{marker}"]',
+            }
+        )
+
+    shown = "".join(traceback.format_exception(caught.value))
+    assert marker not in shown
+    for name in ("all", "row", "max-parallel", "typo", "harness", "allowed-actor-ids"):
+        assert f"Input {name}" in str(caught.value)
+
+
+def test_secrets_are_hidden_in_the_representation() -> None:
+    raw = parse_inputs({"credential": "hunter2", "key-secret": "hunter3", "github-token": "ghs_4"})
+
+    assert raw.credential is not None
+    assert raw.credential.get_secret_value() == "hunter2"
+    assert not [text for text in ("hunter2", "hunter3", "ghs_4") if text in f"{raw!r} {raw}"]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("target-sha", SHA),
+        ("catalog", "cells.yaml"),
+        ("credential", "sk-secret"),
+        ("credential-name", "OPENAI_API_KEY"),
+        ("max-cost-usd", "1"),
+        ("all", "true"),
+        ("suite", "chat"),
+        ("harness-command", "pnpm test"),
+        ("opaque-keys", "true"),
+    ],
+)
+def test_an_input_meant_for_a_paid_harness_never_passes_on_the_reference(name: str, value: str) -> None:
+    with pytest.raises(InputError, match=f"no use for: {name}"):
+        parse_run_cell({"command": "run-cell", name: value})
+
+
+def test_defaults_written_out_are_not_taken_for_choices() -> None:
+    parse_run_cell({"all": "false", "selected-id-transport": "auto", "retention-days": "30"})
+
+
+@pytest.mark.parametrize("harness", ["command", "built-in"])
+def test_a_harness_that_is_not_there_is_refused(harness: str) -> None:
+    with pytest.raises(InputError, match="harness: reference"):
+        parse_run_cell({"harness": harness})
+
+
+def test_the_entrypoint_of_another_command_is_refused() -> None:
+    with pytest.raises(InputError, match="Input command"):
+        parse_run_cell({"command": "plan"})
+
+
+def test_a_row_names_the_cell_and_its_public_key() -> None:
+    row = f'{{"key": "c-0123456789ab", "executionId": "{DEFAULT_CELL}", "timeoutMinutes": 25}}'
+
+    cell = parse_run_cell({"row": row})
+
+    assert (cell.key, cell.cell_id) == ("c-0123456789ab", DEFAULT_CELL)
+
+
+def test_without_an_opaque_key_the_id_is_the_key() -> None:
+    assert parse_run_cell({"id": DEFAULT_CELL}).key == DEFAULT_CELL
+
+
+@pytest.mark.parametrize(
+    "inputs",
+    [
+        {"id": "chat-features.runner-opencode.local.agents.manager"},
+        {"row": '{"executionId": "chat-features.runner-opencode.local.agents.manager"}'},
+    ],
+)
+def test_the_reference_never_passes_in_another_cells_name(inputs: dict[str, str]) -> None:
+    with pytest.raises(InputError, match="does not have the cell") as caught:
+        parse_run_cell(inputs)
+
+    assert "agents.manager" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "inputs",
+    [
+        {"id": "a.b.local.c,a.b.local.d"},
+        {"id": "a.b.local.c", "row": '{"executionId": "a.b.local.d"}'},
+    ],
+)
+def test_two_cells_at_once_are_refused(inputs: dict[str, str]) -> None:
+    with pytest.raises(InputError, match="More than one cell"):
+        parse_run_cell(inputs)
