@@ -1,0 +1,365 @@
+"""Makes the environment the project runs in, from the locks, and prints its path.
+
+Standard library only, because it runs before anything is installed. It writes the environment's
+directory and the bytecode of `lib` and `entrypoints`, nothing else. Started by `scripts/prepare`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import fcntl
+import hashlib
+import importlib.util
+import json
+import os
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+from collections import deque
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn
+
+PROJECT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(PROJECT / "scripts"))  # -I leaves it out
+
+from environment_rules import (
+    ELSEWHERE,
+    NO_ENVIRONMENT,
+    NOT_DELIVERED,
+    Action,
+    Found,
+    PrepareError,
+    choose_action,
+    choose_directory,
+    clean_environ,
+    read_symptoms,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+OWN_FILES = "runner-e2e."
+STAMP = f"{OWN_FILES}json"
+LOCK = f"{OWN_FILES}lock"
+SYSTEM_PYTHON = Path("/usr/bin/python3")  # the launcher starts under it
+
+
+DESCRIBE = (
+    "import json, sys, sysconfig;"
+    "print(json.dumps(['%d.%d' % sys.version_info[:2], sysconfig.get_path('purelib')]))"
+)
+COMPILE = """
+import compileall, py_compile, sys
+mode = py_compile.PycInvalidationMode.TIMESTAMP  # so that editing a source takes effect
+if sys.version_info >= (3, 11):
+    done = [compileall.compile_dir(d, quiet=2, invalidation_mode=mode) for d in sys.argv[1:]]
+    sys.exit(not all(done))
+"""
+# -I: neither PYTHONPATH nor a file in the current directory may stand in for a module.
+CONSOLE_SCRIPT = """#!/bin/sh
+exec {python} -I -c 'import sys
+from runner_e2e.cli import main
+sys.argv[0] = "runner-e2e"
+sys.exit(main())' "$@"
+"""
+
+
+class Preparation:
+    """One preparation of `venv`: the tools it may start, and the variables they get."""
+
+    def __init__(self, venv: Path, environ: Mapping[str, str]) -> None:
+        self._venv = venv
+        self._python = venv / "bin" / "python"
+        self._environ = clean_environ(environ)
+        if not is_cache_writable(environ):
+            self._environ["UV_NO_CACHE"] = "1"
+        self._lock_fd: int | None = None
+
+    def ensure(self, locks: Mapping[str, str], python: str | None) -> None:
+        """Bring the environment to `locks`; at most one process does so at a time."""
+
+        def choose() -> Action:
+            return choose_action(found, venv=self._venv, locks=locks, python=python)
+
+        found = self._look()
+        if choose() is not Action.REUSE:
+            with self._locked():
+                found = self._look()  # another process may have done it meanwhile
+                if (action := choose()) is not Action.REUSE:
+                    found = self._build(action, found, locks)
+        self._link(Path(found.site))
+
+    def compile(self) -> None:
+        """Write the bytecode of our own sources for both interpreters that read them."""
+        sources = [str(PROJECT / name) for name in ("lib", "entrypoints")]
+        readers = [self._python]
+        if sys.platform == "linux" and SYSTEM_PYTHON.exists():
+            readers.append(SYSTEM_PYTHON)
+        for python in {os.path.realpath(reader): reader for reader in readers}.values():
+            if not self._succeeds(python, "-I", "-c", COMPILE, *sources):
+                say(f"no bytecode of some sources for {python}: it compiles them at each start")
+
+    def _look(self) -> Found:
+        entries = {entry.name for entry in self._venv.iterdir()} if self._venv.exists() else set()
+        if all(name.startswith(OWN_FILES) for name in entries):
+            return Found(empty=True)
+        stamp: object = None
+        with contextlib.suppress(OSError, ValueError):
+            stamp = json.loads((self._venv / STAMP).read_text(encoding="utf-8"))
+        known = stamp if isinstance(stamp, dict) else None
+        if "pyvenv.cfg" in entries:
+            with contextlib.suppress(OSError, ValueError, subprocess.CalledProcessError):
+                python, site = json.loads(self._output(self._python, "-I", "-c", DESCRIBE))
+                packages = frozenset(path.name for path in Path(site).glob("*.dist-info"))
+                return Found(empty=False, stamp=known, python=python, site=site, packages=packages)
+        return Found(empty=False, stamp=known)
+
+    def _build(self, action: Action, found: Found, locks: Mapping[str, str]) -> Found:
+        was = found.stamp or {"adopted": action is Action.EXTEND}
+        stamp: dict[str, object] = {"complete": False, "adopted": was.get("adopted") is True}
+        if action is Action.REBUILD:
+            say(f"clearing {self._venv}, which is unfinished, broken or out of date")
+            clear_directory(self._venv, keep=LOCK)
+        # Until the last write says otherwise, whoever looks here finds an unfinished environment.
+        self._write_stamp(stamp)
+        if action is not Action.EXTEND:
+            say(f"creating {self._venv}")
+            self._create()
+        lock = lock_file("dev" if "dev" in locks else "runtime")
+        say(f"installing the packages of {lock.relative_to(PROJECT)}")
+        self._run(*self._choose_installer(), "--requirement", lock, otherwise=NOT_DELIVERED)
+        built = self._look()
+        stamp |= {"complete": True, "venv": str(self._venv), "python": built.python}
+        stamp |= {"locks": dict(locks), "packages": sorted(built.packages)}
+        self._write_stamp(stamp)
+        return built
+
+    def _create(self) -> None:
+        command: tuple[str | Path, ...]
+        if self._uv:
+            options = ("--quiet", "--no-project", "--allow-existing", "--python", sys.executable)
+            command = (self._uv, "venv", *options, self._venv)
+        elif has_module("venv") and (has_module("ensurepip") or self._has_able_pip()):
+            command = (sys.executable, "-I", "-m", "venv", "--without-pip", self._venv)
+        elif virtualenv := self._find("virtualenv"):
+            command = (virtualenv, "--no-download", "--python", sys.executable, self._venv)
+        else:
+            fail_without_venv()
+        self._run(*command, otherwise=NO_ENVIRONMENT)
+
+    def _choose_installer(self) -> tuple[str | Path, ...]:
+        rules = ("--require-hashes", "--no-deps", "--only-binary", ":all:")
+        if self._uv:
+            target = ("--python", self._python, "--compile-bytecode")
+            return (self._uv, "pip", "install", *target, *rules)
+        own: tuple[str | Path, ...] = (self._python, "-I", "-m", "pip")
+        outer = (sys.executable, "-I", "-m", "pip", "--python", self._python)
+        pip = next((pip for pip in (own, outer) if self._succeeds(*pip, "--version")), None)
+        if pip is None:
+            if not has_module("ensurepip"):
+                fail_without_venv()
+            self._run(self._python, "-I", "-m", "ensurepip", otherwise=NO_ENVIRONMENT)
+            pip = own
+        plain = ("--no-user", "--disable-pip-version-check", "--progress-bar", "off")
+        return (*pip, "install", *plain, *rules)
+
+    @cached_property
+    def _uv(self) -> str | None:
+        return self._find("uv")
+
+    def _find(self, tool: str) -> str | None:
+        """Return the path of an optional `tool` if it works: a shim on PATH may not."""
+        path = shutil.which(tool, path=self._environ.get("PATH"))
+        return path if path and self._succeeds(path, "--version") else None
+
+    def _has_able_pip(self) -> bool:
+        """Whether the chosen Python has a pip that can install into another one (22.3)."""
+        pip = (sys.executable, "-I", "-m", "pip", "--python", sys.executable)
+        return self._succeeds(*pip, "--version")
+
+    def _link(self, site: Path) -> None:
+        """Make the project importable, and give it its command, without building a package."""
+        write_if_changed(site / "_runner_e2e_action.pth", os.fsencode(PROJECT / "lib"), 0o644)
+        script = CONSOLE_SCRIPT.format(python=shlex.quote(str(self._python)))
+        write_if_changed(self._venv / "bin" / "runner-e2e", os.fsencode(script), 0o755)
+
+    def _write_stamp(self, stamp: Mapping[str, object]) -> None:
+        write_if_changed(self._venv / STAMP, json.dumps(stamp, indent=1).encode(), 0o644)
+
+    @contextlib.contextmanager
+    def _locked(self) -> Iterator[None]:
+        while True:
+            self._venv.mkdir(parents=True, exist_ok=True)
+            with (self._venv / LOCK).open("a") as lock:
+                try:
+                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                except BlockingIOError:
+                    say(f"waiting for another preparation of {self._venv}")
+                    fcntl.flock(lock, fcntl.LOCK_EX)
+                if is_same_file(lock.fileno(), self._venv / LOCK):
+                    self._lock_fd = lock.fileno()
+                    yield
+                    return
+            # The directory was removed while we waited: the lock no longer guards anything.
+
+    def _succeeds(self, *command: str | Path) -> bool:
+        with contextlib.suppress(OSError, subprocess.CalledProcessError):
+            self._output(*command)
+            return True
+        return False
+
+    def _output(self, *command: str | Path) -> str:
+        return subprocess.run(
+            command,
+            check=True,
+            capture_output=True,
+            cwd=PROJECT,
+            env=self._environ,
+            stdin=subprocess.DEVNULL,
+            text=True,
+            errors="surrogateescape",
+        ).stdout
+
+    def _run(self, *command: str | Path, otherwise: tuple[str, str]) -> None:
+        """Run a step of the build; its output is shown to a terminal, or when it fails.
+
+        The child holds the lock too: should we be killed, nobody builds beside it. It has a
+        process group of its own, because a child of its own must not outlive it either.
+        """
+        watched = sys.stderr.isatty()
+        tail: deque[str] = deque(maxlen=15)
+        with subprocess.Popen(
+            command,
+            cwd=PROJECT,
+            env=self._environ,
+            pass_fds=() if self._lock_fd is None else (self._lock_fd,),
+            process_group=0,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+        ) as process:
+            try:
+                for line in process.stdout or ():
+                    tail.append(line)
+                    if watched:
+                        sys.stderr.write(line)
+            except BaseException:
+                os.killpg(process.pid, signal.SIGKILL)
+                raise
+        if process.returncode != 0:
+            if not watched:
+                sys.stderr.writelines(tail)
+            problem, remedy = read_symptoms("".join(tail), otherwise)
+            raise PrepareError(problem.capitalize(), remedy, exit_code=3)
+
+
+def read_locks(*, dev: bool) -> dict[str, str]:
+    """Return the digest of each lock that the environment has to hold."""
+    names = ("runtime", "dev") if dev else ("runtime",)
+    return {name: hashlib.sha256(lock_file(name).read_bytes()).hexdigest() for name in names}
+
+
+def lock_file(name: str) -> Path:
+    """Return the path of the lock called `name`."""
+    return PROJECT / "requirements" / f"{name}.lock"
+
+
+def is_cache_writable(environ: Mapping[str, str]) -> bool:
+    """Whether uv can keep its cache: it fails when it cannot, where pip does without."""
+    home = environ.get("HOME", "")
+    places = [environ.get("UV_CACHE_DIR"), environ.get("XDG_CACHE_HOME"), home and f"{home}/.cache"]
+    path = Path(next(filter(None, places), "/nonexistent"))
+    while not os.access(path, os.F_OK) and path != path.parent:
+        path = path.parent
+    return os.access(path, os.W_OK | os.X_OK)
+
+
+def fail_without_venv() -> NoReturn:
+    """Name what is missing in Debian's spelling, because Debian is what leaves it out."""
+    version = short_version()
+    raise PrepareError(
+        f"Python {version} ({sys.executable}) cannot make a virtual environment",
+        f"On Debian or Ubuntu run `apt install python3-venv` (or python{version}-venv); on any"
+        " system, uv or virtualenv on PATH is enough",
+    )
+
+
+def short_version() -> str:
+    """Return the chosen Python's version as far as environments differ by it."""
+    return f"{sys.version_info.major}.{sys.version_info.minor}"
+
+
+def has_module(name: str) -> bool:
+    """Whether this Python has `name`; Debian ships `venv` and leaves `ensurepip` out."""
+    return importlib.util.find_spec(name) is not None
+
+
+def is_same_file(descriptor: int, path: Path) -> bool:
+    """Whether `path` still names the file that `descriptor` has open."""
+    with contextlib.suppress(FileNotFoundError):
+        return os.path.samestat(os.fstat(descriptor), path.stat())
+    return False
+
+
+def clear_directory(directory: Path, *, keep: str) -> None:
+    """Remove everything in `directory` except the entry `keep`."""
+    for entry in directory.iterdir():
+        if entry.is_dir() and not entry.is_symlink():
+            shutil.rmtree(entry)
+        elif entry.name != keep:
+            entry.unlink()
+
+
+def write_if_changed(path: Path, content: bytes, mode: int) -> None:
+    """Give `path` this content in one step, so that no reader sees half of it."""
+    with contextlib.suppress(OSError):
+        if path.read_bytes() == content:
+            return
+    temporary = path.with_name(f"{path.name}.{os.getpid()}")
+    temporary.write_bytes(content)
+    temporary.chmod(mode)
+    temporary.replace(path)
+
+
+def say(message: str) -> None:
+    """Tell a person what happens; standard output is for the path alone."""
+    print(f"prepare: {message}", file=sys.stderr, flush=True)
+
+
+def main(argv: Sequence[str], environ: Mapping[str, str]) -> int:
+    """Prepare the environment and print its path as the last line."""
+    parser = argparse.ArgumentParser(prog="scripts/prepare", description=__doc__)
+    parser.add_argument("--dev", action="store_true", help="with everything the tests need")
+    dev = parser.parse_args(argv).dev
+    for stop in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(stop) is not signal.SIG_IGN:  # nohup
+            signal.signal(stop, lambda signum, _: sys.exit(128 + signum))
+    if sys.platform != "linux":
+        say("this is not Linux: run-cell refuses here, unit tests work.")
+    try:
+        locks = read_locks(dev=dev)
+        venv = choose_directory(environ, project=PROJECT, locks=locks, python=sys.version).absolute()
+        preparation = Preparation(venv, environ)
+        preparation.ensure(locks, short_version() if environ.get("RUNNER_E2E_PYTHON") else None)
+        preparation.compile()
+    except PrepareError as error:
+        say(str(error))
+        return error.exit_code
+    except OSError as error:
+        say(f"{error.filename}: {error.strerror}. Make that path usable, {ELSEWHERE}.")
+        return 2
+    except KeyboardInterrupt:
+        say("interrupted; the next run starts over.")
+        return 130
+    print(venv)
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:], os.environ))
