@@ -14,7 +14,7 @@ from runner_e2e.cell.decoy import ensure_decoy
 from runner_e2e.cell.host import inspect_host
 from runner_e2e.cell.request import CellOutcome, CellRequest, Preset, Reporter
 from runner_e2e.cell.run import finish_evidence, run_cell
-from runner_e2e.errors import RunnerE2EError
+from runner_e2e.errors import FailureClass, RunnerE2EError
 from runner_e2e.report.markdown import probe_summary
 from runner_e2e.report.terminal import print_agents, print_host, print_probe, print_verdict
 from runner_e2e.sandbox.rules import DEFAULT_MINIMUM
@@ -118,6 +118,9 @@ def main() -> int:
     except RunnerE2EError as error:
         click.echo(f"runner-e2e: {error}", err=True)
         return error.exit_code
+    except Exception as error:  # noqa: BLE001 - the last resort: an unexpected error is never the product's
+        click.echo(f"runner-e2e: an unexpected {type(error).__name__}: {error}", err=True)
+        return FailureClass.PERMANENT_INFRASTRUCTURE.exit_code
     return result if isinstance(result, int) else 0
 
 

@@ -27,12 +27,12 @@ class CellRecord:
         try:
             request.evidence_parent.mkdir(parents=True, exist_ok=True)
             directory.mkdir(mode=0o700)
-        except FileExistsError:
-            raise InputError(
-                f"Results of an earlier run lie in {directory}",
-                "Remove them, or name another evidence directory",
-            ) from None
         except OSError as error:
+            if isinstance(error, FileExistsError) and directory.is_dir():
+                raise InputError(
+                    f"Results of an earlier run lie in {directory}",
+                    "Remove them, or name another evidence directory",
+                ) from None
             raise InputError(
                 f"The evidence directory {directory} cannot be made: {error.strerror}",
                 "Name a directory that can be written",

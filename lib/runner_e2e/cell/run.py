@@ -33,6 +33,7 @@ from runner_e2e.evidence import attempts, manifest, server_log
 from runner_e2e.evidence.journal import parse_journal
 from runner_e2e.evidence.redaction import Redactor
 from runner_e2e.isolation.base import BaseHidden, HarnessPlaces, plan_base_hidden
+from runner_e2e.isolation.paths import HIDDEN_IN_INSTANCE
 from runner_e2e.launch.install import JOURNAL_NAME, install_wrapper, write_configuration
 from runner_e2e.probe.fixture import BaseTargets
 from runner_e2e.probe.run import ProbeRequest, ProbeResult, run_probe
@@ -81,7 +82,12 @@ def run_cell(request: CellRequest, reporter: Reporter | None = None) -> CellOutc
     # From here on a second signal would lose evidence: the record comes first, and it is quick.
     with _signals_held():
         if root is not None:
-            log, probe_summary = _summarize(root, attempt)
+            try:
+                log, probe_summary = _summarize(root, attempt)
+            except (OSError, ValueError) as error:
+                failure = failure or SandboxUnprovenError(
+                    f"The launch journal cannot be read: {error}", "Read the messages of the wrapper"
+                )
             agents = _agents_record(attempt.agents)
             failure = _judge(request, attempt, probe_summary, failure)
             failure = _clean_up(root, attempt, failure)
@@ -107,7 +113,7 @@ def _guarded(
 def _require_host(request: CellRequest) -> None:
     """Refuse a machine on which nothing could be isolated, before anything is made."""
     if sys.platform != "linux" or platform.machine() not in ("x86_64", "aarch64"):
-        raise UnsupportedHostError(
+        raise InputError(
             f"A cell cannot be isolated on {sys.platform} {platform.machine()}",
             "Run it on Linux, x86-64 or aarch64",
         )
@@ -226,10 +232,15 @@ def _user_home() -> str:
 
 def _scan(root: AttemptRoot, hidden: BaseHidden) -> list[str]:
     """Refuse hard links into what must never be seen; return those elsewhere, by path."""
-    found = []
-    for path in (*_paths(hidden.required), *_paths(hidden.optional), root.instance_root):
-        if path.is_relative_to(root.path):
-            found += [os.fsdecode(alias.path) for alias in scan_aliases([os.fsencode(path)], set())]
+    tops = {*_paths(hidden.required), *_paths(hidden.optional)}
+    tops |= {root.instance_root / place for place in HIDDEN_IN_INSTANCE}
+    # A tree inside another would be counted twice.
+    own = [
+        os.fsencode(path)
+        for path in sorted(tops)
+        if path.is_relative_to(root.path) and not tops.intersection(path.parents)
+    ]
+    found = [os.fsdecode(alias.path) for alias in scan_aliases(own, set())]
     for name in found:
         parts = PurePosixPath(name).relative_to(PurePosixPath(root.path)).parts
         if any(part in _NEVER_ALIASED for part in parts):
@@ -283,7 +294,9 @@ def _judge(
 
 
 def _judge_agents(attempt: _Attempt, launches: object) -> RunnerE2EError | None:
-    if not isinstance(launches, list) or len(launches) < len(attempt.agents):
+    records = launches if isinstance(launches, list) else []
+    launched = {record.get("run") for record in records}
+    if any(not run.runs or {row.get("id") for row in run.runs} - launched for run in attempt.agents):
         return SandboxUnprovenError(
             "An agent ran without a launch in the journal", "Check that the server uses the wrapper"
         )
@@ -427,9 +440,16 @@ def _paths(paths: Sequence[PurePosixPath]) -> list[Path]:
 
 @contextlib.contextmanager
 def _stop_on_signals() -> Iterator[None]:
-    """Turn the first stop signal into CancelledError, so that the usual clean-up runs."""
+    """Turn the first stop signal into CancelledError, so that the usual clean-up runs.
+
+    Later ones are ignored, since the process is about to end. Without one, signals are held when this
+    ends: see `_signals_held`.
+    """
+    stopped = False
 
     def stop(signum: int, _frame: FrameType | None) -> None:
+        nonlocal stopped
+        stopped = True
         for number in _STOP_SIGNALS:
             signal.signal(number, signal.SIG_IGN)
         raise CancelledError(signum)
@@ -438,8 +458,10 @@ def _stop_on_signals() -> Iterator[None]:
     try:
         yield
     finally:
-        for number, handler in previous.items():
-            signal.signal(number, handler)
+        signal.pthread_sigmask(signal.SIG_BLOCK, _STOP_SIGNALS)
+        if not stopped:
+            for number, handler in previous.items():
+                signal.signal(number, handler)
 
 
 @contextlib.contextmanager

@@ -14,8 +14,10 @@ class Redactor:
         forms: set[bytes] = set()
         for secret in secrets:
             if len(secret) >= _SHORTEST:
-                forms.add(secret.encode())
-                forms.add(json.dumps(secret)[1:-1].encode())
+                forms.add(secret.encode("utf-8", "surrogateescape"))
+                for ascii_only in (True, False):
+                    text = json.dumps(secret, ensure_ascii=ascii_only)[1:-1]
+                    forms.add(text.encode("utf-8", "surrogateescape"))
         self._forms = sorted(forms, key=len, reverse=True)
 
     def redact(self, content: bytes) -> bytes:

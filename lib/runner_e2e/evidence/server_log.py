@@ -52,6 +52,7 @@ class ServerLog:
     probes: list[Record] = field(default_factory=list)
     launches: list[Record] = field(default_factory=list)
     refusals: list[Record] = field(default_factory=list)
+    outputs: list[Record] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
     claims: int = 0
 
@@ -96,6 +97,7 @@ def parse(stream: BinaryIO) -> ServerLog:
         elif kind == REFUSAL:
             log.refusals.append(record)
         else:
+            log.outputs.append(record)
             _skip_output(stream, record, log)
     return log
 
@@ -129,17 +131,19 @@ def summarize(log: ServerLog) -> Record:
 
 
 def _judge(log: ServerLog) -> tuple[ProbeStatus, list[str]]:
-    if not log.probes:
+    if not log.probes and not log.claims:
         return ProbeStatus.ABSENT, ["no probe ran before the server started"]
     if log.claims or log.problems:
         claims = (
             [f"{log.claims} line(s) of the server's text claim to be the harness's"] if log.claims else []
         )
         return ProbeStatus.MISMATCH, [*dict.fromkeys(log.problems), *claims]
-    probed = [probe.get("boot") for probe in log.probes]
-    unprobed = {record.get("boot") for record in (*log.launches, *log.refusals)} - set(probed)
-    if unprobed or len(set(probed)) != len(probed):
+    probed, started = _boots(log.probes), _boots(log.outputs)
+    # Every start has one probe and ends with its output; a log that was cut off lacks the latter.
+    if None in probed or probed != started or len(set(probed)) != len(probed):
         return ProbeStatus.MISMATCH, ["probes and server starts do not correspond"]
+    if not set(_boots((*log.launches, *log.refusals))) <= set(probed):
+        return ProbeStatus.MISMATCH, ["a launch belongs to no server start that was probed"]
     reasons = []
     for probe in log.probes:
         if probe.get("failures"):
@@ -166,7 +170,7 @@ def _parse_line(line: bytes) -> tuple[str, Record | None]:
             except (ValueError, RecursionError):
                 return kind, None
             schema = record.get("schema") if isinstance(record, dict) else None
-            if schema in (f"runner-e2e.{kind}/v1", OUTPUT_SCHEMA):
+            if schema == f"runner-e2e.{kind}/v1":
                 return kind, record
     return "", None
 
@@ -181,6 +185,12 @@ def _skip_output(stream: BinaryIO, head: Record, log: ServerLog) -> None:
     if left or digest.hexdigest() != head.get("sha256"):
         log.problems.append("a server's output is not what was staged")
     log.claims += claims if isinstance(claims, int) else 1
+
+
+def _boots(records: Iterable[Record]) -> list[int | None]:
+    """Return the number of the server start that each record names, None for anything but a number."""
+    boots = (record.get("boot") for record in records)
+    return [boot if isinstance(boot, int) else None for boot in boots]
 
 
 def _rows(value: object) -> list[Record]:

@@ -67,23 +67,20 @@ def plan_base_hidden(places: HarnessPlaces, environ: Mapping[str, str]) -> BaseH
         optional.append(places.environment)
     if places.target is not None:
         optional += [places.target / "tests", places.target / ".git"]
-    optional += _runner_places(places.root, environ)
+    optional += _runner_places(places, environ)
     for home in places.homes:
         optional += [home / name for name in HOME_CREDENTIALS]
     # Results of other cells lie beside this one's.
-    evidence = places.evidence.parent
-    optional.append(evidence if _can_be_hidden(evidence, places.root) else places.evidence)
+    optional.append(_directory_or_entry(places.evidence, places))
     kept = [path for path in optional if _can_be_hidden(path, places.root)]
     return BaseHidden((places.root / "private", *places.extra), tuple(dict.fromkeys(kept)))
 
 
-def _runner_places(root: PurePosixPath, environ: Mapping[str, str]) -> Iterable[PurePosixPath]:
+def _runner_places(places: HarnessPlaces, environ: Mapping[str, str]) -> Iterable[PurePosixPath]:
     for name in FILE_VARIABLES:
         file = _absolute(environ.get(name))
-        if file is None:
-            continue
-        # A file straight in a shared directory is hidden alone.
-        yield file.parent if _can_be_hidden(file.parent, root) else file
+        if file is not None:
+            yield _directory_or_entry(file, places)
     temporary = _absolute(environ.get("RUNNER_TEMP"))
     if temporary is not None:
         yield temporary
@@ -92,6 +89,13 @@ def _runner_places(root: PurePosixPath, environ: Mapping[str, str]) -> Iterable[
         for top in (work.parent, work):
             yield top / "_diag"
             yield from (top / name for name in RUNNER_CREDENTIALS)
+
+
+def _directory_or_entry(path: PurePosixPath, places: HarnessPlaces) -> PurePosixPath:
+    """Return the directory of a path, or the path alone when the directory serves others too."""
+    directory = path.parent
+    holds_home = any(home.is_relative_to(directory) for home in places.homes)
+    return directory if _can_be_hidden(directory, places.root) and not holds_home else path
 
 
 def _absolute(value: str | None) -> PurePosixPath | None:

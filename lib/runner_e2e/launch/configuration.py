@@ -4,6 +4,7 @@ import json
 from os import O_CLOEXEC, O_NOFOLLOW, O_RDONLY, close, read
 from os import open as open_descriptor
 
+from runner_e2e.sandbox.protections import NAMES, OFF, PREFERRED, REQUIRED
 from runner_e2e.sandbox.refusal import Refusal
 
 SCHEMA = "runner-e2e.runnerd-configuration/v1"
@@ -23,6 +24,10 @@ _KEYS = {
     "levels": dict,
     "keepFileCapabilities": bool,
 }
+
+
+_LISTS = ("instanceParents", "hide", "hideOptional")
+_LEVELS = (REQUIRED, PREFERRED, OFF)
 
 
 class Configuration:
@@ -71,7 +76,7 @@ def read_configuration(path: bytes) -> Configuration:
         finally:
             close(descriptor)
         content = json.loads(b"".join(blocks))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise Refusal(
             "usage",
             "the wrapper's configuration cannot be read",
@@ -83,6 +88,8 @@ def read_configuration(path: bytes) -> Configuration:
         or content.get("schema") != SCHEMA
         or set(content) != set(_KEYS)
         or not all(isinstance(content[key], kind) for key, kind in _KEYS.items())
+        or not all(isinstance(path, str) for key in _LISTS for path in content[key])
+        or not all(name in NAMES and level in _LEVELS for name, level in content["levels"].items())
     ):
         raise Refusal(
             "usage", f"the wrapper's configuration is not {SCHEMA}", "let the harness write it anew"

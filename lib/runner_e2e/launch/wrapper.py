@@ -88,24 +88,28 @@ def _launch(
 
 
 def refuse_shared_claims(scope: RunScope, records: list[dict[str, object]]) -> None:
-    """Refuse a directory that an earlier launch of another session or run owner was given.
+    """Refuse what an earlier launch of another owner, or a directory that another session, was given.
 
-    Two raw session ids may map to one directory name, and short scratch names may collide.
+    Two raw session ids may map to one directory name, short scratch names may collide, and the run or
+    the trace may be another's.
     """
     for record in records:
         claims = record.get("claims")
-        if not isinstance(claims, list) or not set(claims) & set(scope.claims):
+        if not isinstance(claims, list):
             continue
-        if (record.get("owner"), record.get("session")) == (scope.owner, scope.session):
-            continue
-        if record.get("owner") == scope.owner and not set(claims) & set(scope.claims) - {scope.scratch}:
-            continue  # another session of the same owner shares only the owner's scratch
-        raise Refusal(
-            "expose-reveals-hidden",
-            "this launch's session maps to a directory that belongs to another session",
-            "use session ids that differ in their first 120 letters and digits",
-            path=os.fsencode(scope.claims[0]),
-        )
+        for path in scope.claims:
+            if path not in claims:
+                continue
+            same_session = path != scope.session_claim or record.get("session") == scope.session
+            if record.get("owner") == scope.owner and same_session:
+                continue
+            raise Refusal(
+                "expose-reveals-hidden",
+                "a path of this launch belongs to another session",
+                "use session ids that differ in their first 120 letters and digits, and a run and a trace"
+                " for one session only",
+                path=os.fsencode(path),
+            )
 
 
 def own_environment(environment: list[bytes], scope: RunScope) -> list[bytes]:

@@ -1,11 +1,11 @@
 """Run the probe: build the fixture, observe outside and inside, judge, and say it in one record."""
 
 import base64
-import binascii
 import json
 import os
 import secrets
 import shutil
+import signal
 import stat
 import subprocess
 from collections.abc import Mapping, Sequence
@@ -19,6 +19,7 @@ from runner_e2e.probe.fixture import BaseTargets, Fixture, build_fixture, enviro
 from runner_e2e.probe.verdict import CheckResult, Observation, judge
 
 SCHEMA = "runner-e2e.sandbox-probe/v1"
+OBSERVER = Path(__file__).parent / "observer.py"
 TIMEOUT_S = 30.0
 _SEARCH = "/usr/local/bin:/usr/bin:/bin"
 
@@ -34,6 +35,7 @@ class ProbeRequest:
     """What a probe needs: the attempt, the production policy, and where the harness's places are.
 
     `sandboxed` false launches without the wrapper, to show what a launcher that does nothing leaves open.
+    An `observer` that has not answered after `timeout_s` is ended, and proves nothing.
     """
 
     root: Path
@@ -45,6 +47,8 @@ class ProbeRequest:
     levels: Mapping[str, str]
     base: BaseTargets
     sandboxed: bool = True
+    observer: Path = OBSERVER
+    timeout_s: float = TIMEOUT_S
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +119,7 @@ def _probe(request: ProbeRequest, fixture: Fixture) -> ProbeResult:
     interpreter = find_interpreter()
     wrapper = install_wrapper(fixture.root, request.project)
     observer = fixture.root / "bin" / "observer.py"
-    shutil.copyfile(Path(__file__).parent / "observer.py", observer)
+    shutil.copyfile(request.observer, observer)
     shell = fixture.root / "bin" / "probe-shell"
     shell.write_text(_SHELL.format(interpreter=interpreter, observer=observer), encoding="utf-8")
     shell.chmod(stat.S_IRWXU | stat.S_IRGRP | stat.S_IXGRP | stat.S_IROTH | stat.S_IXOTH)
@@ -130,9 +134,9 @@ def _probe(request: ProbeRequest, fixture: Fixture) -> ProbeResult:
         minimum_abi=request.minimum_abi,
         levels=request.levels,
     )
-    outside, _ = _observe(fixture, [shell])
+    outside, _ = _observe(fixture, [shell], request.timeout_s)
     launch = wrapper if request.sandboxed else shell
-    inside, complaint = _observe(fixture, [launch, *fixture.arguments])
+    inside, complaint = _observe(fixture, [launch, *fixture.arguments], request.timeout_s)
     records = parse_journal(journal.read_bytes()) if journal.exists() else []
     abi, protections, problem = 0, {}, None
     for record in records:
@@ -157,26 +161,33 @@ def _degraded(protections: Mapping[str, object]) -> frozenset[str]:
     )
 
 
-def _observe(fixture: Fixture, command: Sequence[Path | str]) -> tuple[dict[str, Observation], str]:
+def _observe(
+    fixture: Fixture, command: Sequence[Path | str], timeout_s: float
+) -> tuple[dict[str, Observation], str]:
     """Run the observer through a command; nothing usable is an empty answer, with the reason."""
     nonce = secrets.token_hex(16)
     request = json.dumps({"nonce": nonce, "checks": fixture.request()})
     try:
-        result = subprocess.run(
+        with subprocess.Popen(
             [os.fspath(part) for part in command],
-            input=request.encode(),
-            capture_output=True,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
             cwd=fixture.workspace,
             env=dict(environment_of(fixture, _SEARCH)),
             start_new_session=True,
-            timeout=TIMEOUT_S,
-            check=False,
-        )
+        ) as process:
+            try:
+                answer, _ = process.communicate(request.encode(), timeout_s)
+            except BaseException:
+                # Also when the harness is stopped: the shell's children hold its pipes.
+                os.killpg(process.pid, signal.SIGKILL)
+                raise
     except subprocess.TimeoutExpired:
-        return {}, f" within {TIMEOUT_S:.0f} s"
+        return {}, f" within {timeout_s:g} s"
     except OSError as error:
         return {}, f": {error.strerror}"
-    return parse_answer(result.stdout, nonce), f" (exit status {result.returncode})"
+    return parse_answer(answer, nonce), f" (exit status {process.returncode})"
 
 
 def parse_answer(answer: bytes, nonce: str) -> dict[str, Observation]:
@@ -185,9 +196,16 @@ def parse_answer(answer: bytes, nonce: str) -> dict[str, Observation]:
         content = json.loads(answer)
         if content["nonce"] != nonce or content["end"] != nonce:
             return {}
-        return {
-            str(row["id"]): Observation(int(row["errno"]), base64.b64decode(row["data"], validate=True))
-            for row in content["observations"]
-        }
-    except (ValueError, TypeError, KeyError, binascii.Error):
+        rows = [_parse_observation(row) for row in content["observations"]]
+    except (ValueError, TypeError, KeyError, RecursionError):
         return {}
+    observations = dict(rows)
+    # Of two answers to one check, the second could stand in front of a leak.
+    return observations if len(observations) == len(rows) else {}
+
+
+def _parse_observation(row: Mapping[str, object]) -> tuple[str, Observation]:
+    name, number, data = row["id"], row["errno"], row["data"]
+    if type(name) is not str or type(number) is not int or type(data) is not str:
+        raise TypeError
+    return name, Observation(number, base64.b64decode(data, validate=True))

@@ -76,7 +76,7 @@ def classify(observation: Observation | None, marker: bytes) -> Access:
     if observation is None:
         return Access.MISSING
     if observation.errno == 0:
-        return Access.ALLOWED if marker in observation.data else Access.INCONCLUSIVE
+        return Access.ALLOWED if marker and marker in observation.data else Access.INCONCLUSIVE
     if observation.errno in (EACCES, EPERM):
         return Access.DENIED
     return Access.ABSENT if observation.errno in (2, 20) else Access.INCONCLUSIVE

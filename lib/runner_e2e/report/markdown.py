@@ -16,6 +16,7 @@ from runner_e2e.report.rows import (
 )
 
 _MARKUP = re.compile(r"[!\"#$&'()*+:;<=>\[\\\]^_`{|}~]")
+_WWW = re.compile(r"(www)\.", re.IGNORECASE)  # GitHub makes a link of it
 _MARKS = {"passed": "✅", "failed": "❌", "refused": "⛔", "cancelled": "⏹️", "timed-out": "⏱️"}
 
 
@@ -26,7 +27,8 @@ def escape_markdown(words: str) -> str:
     they are resolved; an invisible space parts its sign from the name.
     """
     one_line = " ".join(words.split())
-    return _MARKUP.sub(lambda match: f"&#{ord(match[0])};", one_line).replace("@", "@\u200b")
+    marked = _MARKUP.sub(lambda match: f"&#{ord(match[0])};", one_line)
+    return _WWW.sub(r"\1&#46;", marked).replace("@", "@\u200b")
 
 
 def probe_summary(probe: Record) -> str:
@@ -49,7 +51,7 @@ def cell_summary(cell: Record, probe: Record, agents: Record) -> tuple[str, ...]
     short = [
         head,
         _reasons(probe),
-        f"Checks: {', '.join(f'{number} {name}' for name, number in sorted(counts.items()))}.\n",
+        f"Checks: {_counted(counts)}.\n",
         _check_table(failed) if failed else "",
         *(_agent_line(row) for row in rows),
     ]
@@ -97,12 +99,12 @@ def _launch_table(probe: Record) -> str:
     for row in launches:
         hidden, exposed, proof = row.get("hidden"), row.get("exposed"), row.get("proof")
         outcomes = Counter(protections(row).values())
-        proven = proof.get("landlock", 0) if isinstance(proof, dict) else 0
+        proven = text(proof, "landlock") if isinstance(proof, dict) else ""
         lines.append(
             f"| {escape_markdown(text(row, 'boot'))} | {escape_markdown(text(row, 'run'))} |"
             f" {len(hidden) if isinstance(hidden, list) else 0} |"
-            f" {len(exposed) if isinstance(exposed, list) else 0} | {proven} denied by Landlock |"
-            f" {', '.join(f'{number} {name}' for name, number in sorted(outcomes.items()))} |"
+            f" {len(exposed) if isinstance(exposed, list) else 0} |"
+            f" {escape_markdown(proven or '0')} denied by Landlock | {_counted(outcomes)} |"
         )
     lines += [
         f"| {escape_markdown(text(row, 'boot'))} | refused: {escape_markdown(text(row, 'code'))} | | | |"
@@ -110,6 +112,10 @@ def _launch_table(probe: Record) -> str:
         for row in refusals
     ]
     return "\n".join(lines) + "\n"
+
+
+def _counted(counts: Counter[str]) -> str:
+    return ", ".join(f"{number} {escape_markdown(name)}" for name, number in sorted(counts.items()))
 
 
 def _agent_table(agent: AgentRow) -> str:

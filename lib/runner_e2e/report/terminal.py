@@ -36,7 +36,7 @@ def print_host(console: Console, host: Record) -> None:
     table.add_column(style="bold")
     table.add_column()
     for name, value in host.items():
-        table.add_row(name, str(value))
+        table.add_row(plain(name), plain(str(value)))
     console.print(table)
 
 
@@ -56,12 +56,16 @@ def print_probe(console: Console, probe: Record) -> None:
             if row.expected == "recorded" and not row.problem:
                 mark, style = ("!", "yellow") if row.changed else ("·", "dim")
             table.add_row(
-                Text(mark, style=style), row.id, row.expected, Text(row.observed, style=style), row.control
+                Text(mark, style=style),
+                plain(row.id),
+                plain(row.expected),
+                plain(row.observed, style),
+                plain(row.control),
             )
         console.print(table)
     for name, outcome in protections(probe).items():
         style = "green" if outcome == "enforced" else "bold yellow"
-        console.print(Text(f"  {outcome:<9} {_PROTECTION_NAMES.get(name, name)}", style=style))
+        console.print(plain(f"  {outcome:<9} {_PROTECTION_NAMES.get(name, name)}", style))
 
 
 def print_agents(console: Console, agents: Record, probe: Record) -> None:
@@ -76,9 +80,9 @@ def print_agents(console: Console, agents: Record, probe: Record) -> None:
         title_justify="left",
     )
     for heading in ("place", "tried to", *(f"{agent.name} got" for agent in rows)):
-        table.add_column(heading, no_wrap=True)
+        table.add_column(plain(heading), no_wrap=True)
     for places in zip(*(agent.attempts for agent in rows), strict=False):
-        table.add_row(places[0].id, places[0].how, *(_attempt_cell(row) for row in places))
+        table.add_row(plain(places[0].id), plain(places[0].how), *(_attempt_cell(row) for row in places))
     console.print(table)
     for agent in rows:
         console.print(_agent_line(agent))
@@ -89,22 +93,29 @@ def print_verdict(console: Console, cell: Record, evidence: str, files: list[str
     status = text(cell, "status")
     good = status == "passed"
     failure = text(cell, "failureClass")
-    head = Text(
-        f"{status.upper()}{f' ({failure})' if failure else ''}", style="bold green" if good else "bold red"
+    head = plain(
+        f"{status.upper()}{f' ({failure})' if failure else ''}", "bold green" if good else "bold red"
     )
+    place = plain(f"Evidence: {evidence}")
+    place.overflow = "fold"
     body = Group(
         head,
-        Text(text(cell, "message")),
+        plain(text(cell, "message")),
         Text(),
-        Text(f"Evidence: {evidence}", overflow="fold"),
-        Text(f"          {', '.join(files)}", style="dim"),
+        place,
+        plain(f"          {', '.join(files)}", "dim"),
     )
     console.print(Panel(body, border_style="green" if good else "red", expand=False))
 
 
+def plain(words: str, style: str = "") -> Text:
+    """Return text that a terminal shows as it is: an agent may have chosen it, with control characters."""
+    return Text("".join(char if char.isprintable() else "\ufffd" for char in words), style=style)
+
+
 def _attempt_cell(row: AttemptRow) -> Text:
     words = {"reached": "REACHED", "visible": "known gap"}.get(row.reach, row.got)
-    return Text(words, style=_STYLES.get(row.reach, ""))
+    return plain(words, _STYLES.get(row.reach, ""))
 
 
 def _agent_line(agent: AgentRow) -> Text:
@@ -112,7 +123,7 @@ def _agent_line(agent: AgentRow) -> Text:
     good = agent.done and not counts["reached"]
     work = "did its work" if agent.done else f"did not finish (issue {agent.issue or 'unknown'})"
     gaps = f", {counts['visible']} known gap" if counts["visible"] else ""
-    return Text(
+    return plain(
         f"  {agent.name} {work}; {counts['reached']} of {len(agent.attempts)} places reached{gaps}",
-        style="green" if good else "bold red",
+        "green" if good else "bold red",
     )

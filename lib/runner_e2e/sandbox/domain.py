@@ -7,7 +7,6 @@ from os import (
     O_NOCTTY,
     O_NOFOLLOW,
     O_NONBLOCK,
-    O_PATH,
     O_RDONLY,
     close,
     fsdecode,
@@ -25,7 +24,8 @@ from .refusal import Refusal
 from .rules import Rights, additional_grants, is_device, read_only_entries
 
 _DIRECTORY_FLAGS = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC
-_RULE_FLAGS = O_PATH | O_NOFOLLOW | O_CLOEXEC
+_O_PATH = 0o10000000  # Linux's; this room's pure rules are imported elsewhere too
+_RULE_FLAGS = _O_PATH | O_NOFOLLOW | O_CLOEXEC
 _PROOF_FLAGS = O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC
 _KIND, _DIRECTORY, _SYMLINK = 0o170000, 0o040000, 0o120000
 

@@ -18,8 +18,12 @@ from _ctypes import (
     dlsym,
     get_errno,
 )
-from errno import EINVAL
+from errno import EINVAL, ENOSYS
 from os import execve, strerror
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 class _Byte(_SimpleCData):  # type: ignore[type-arg]  # generic for type checkers only
@@ -39,11 +43,24 @@ class _Function(CFuncPtr):
     _restype_ = _Int
 
 
+def _find(name: str, result: "type[_SimpleCData[int]]" = _Int) -> "Callable[..., int]":
+    try:
+        function = _Function(dlsym(_libc, name))
+    except OSError:
+        return _absent
+    function.restype = result
+    return function
+
+
+def _absent(*_arguments: object) -> int:
+    """Stand for a function of Linux on another system, where this room's pure rules still serve."""
+    raise OSError(ENOSYS, strerror(ENOSYS))
+
+
 _libc = dlopen(None, 0)  # type: ignore[arg-type]  # None is this process, as in dlopen(3)
-_syscall, _prctl, _signal, _socket, _capget, _capset = [
-    _Function(dlsym(_libc, name)) for name in ("syscall", "prctl", "signal", "socket", "capget", "capset")
-]
-_syscall.restype = _signal.restype = _Long
+
+_syscall, _prctl, _signal = _find("syscall", _Long), _find("prctl"), _find("signal", _Long)
+_socket, _capget, _capset = _find("socket"), _find("capget"), _find("capset")
 
 _LANDLOCK_CREATE_RULESET = 444
 _LANDLOCK_ADD_RULE = 445
@@ -69,6 +86,7 @@ _CAPABILITY_HEADER = (0x20080522).to_bytes(8, "little")  # version 3, this threa
 _SIG_DFL, _SIG_IGN = 0, 1
 _SIGINT, _SIGPIPE, _SIGXFSZ = 2, 13, 25
 
+O_PATH = 0o10000000  # os.O_PATH, which only Linux has; the same on both machines
 AF_UNIX = 1
 _SOCK_STREAM = 1
 

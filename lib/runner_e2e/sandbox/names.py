@@ -19,6 +19,8 @@ _MOST_SYMLINKS = 40  # the kernel's MAXSYMLINKS
 # Landlock needs stable inodes; these file systems may serve a path by a new one at each look-up.
 UNRELIABLE = frozenset({b"9p", b"virtiofs", b"fuse", b"fuseblk"})
 
+_MOST_STEPS = 12  # from overlay to layer to overlay; the kernel stacks no more than two
+
 _LAYER_OPTIONS = frozenset({b"lowerdir", b"lowerdir+", b"datadir+", b"upperdir", b"workdir"})
 
 
@@ -168,21 +170,19 @@ def read_file(path: bytes) -> bytes:
 class Mount:
     """One line of mountinfo; `root` is the mounted directory inside its file system.
 
-    The end of the line is parsed when it is asked for: most launches only need device and point.
+    `parent` is the `number` of the mount that this one covers a directory of. The end of the line is
+    parsed when it is asked for: most launches do not need it.
     """
 
-    __slots__ = ("_rest", "device", "point", "root")
+    __slots__ = ("_rest", "device", "number", "parent", "point", "root")
 
-    def __init__(self, device: bytes, root: bytes, point: bytes, rest: bytes) -> None:
-        self.device = device
-        self.root = root
-        self.point = point
-        self._rest = rest
+    def __init__(self, fields: list[bytes]) -> None:
+        self.number, self.parent, self.device, self.root, self.point, self._rest = fields
 
     @property
     def overlay(self) -> bool:
         """Whether this is an overlay of other directories."""
-        return b" - overlay " in self._rest
+        return b" - overlay " in self._rest and self.kind == b"overlay"
 
     @property
     def kind(self) -> bytes:
@@ -201,59 +201,95 @@ class Mount:
 
 
 class MountTable:
-    """The mount table with the look-ups that aliases need."""
+    """The mount table with the look-ups that aliases need.
 
-    __slots__ = ("_at", "_by_device", "_overlays")
+    What a path shows is named by a device and a path inside its file system: each mount of the device
+    may show it again, and so may an overlay that has a part of it for a layer.
+    """
+
+    __slots__ = ("_at", "_by_device", "_held_layers", "_layers", "_overlays", "_within")
 
     def __init__(self, mounts: list[Mount]) -> None:
-        # A later line at the same point covers the earlier one.
-        self._at = {mount.point: mount for mount in mounts}
+        numbers = {mount.number for mount in mounts}
+        self._at: dict[tuple[bytes, bytes], Mount] = {}
         self._by_device: dict[bytes, list[Mount]] = {}
+        self._within: dict[bytes, list[Mount]] = {}  # by each directory above the mount's point
+        self._overlays: dict[bytes, set[tuple[bytes, bytes]]] = {}  # the layers of an overlay
+        self._layers: dict[tuple[bytes, bytes], set[bytes]] = {}  # the overlays of a layer
+        self._held_layers: dict[tuple[bytes, bytes], set[bytes]] = {}  # and of the directories above it
         for mount in mounts:
+            # The topmost mount has itself or one outside this root as its parent.
+            top = mount.parent == mount.number or mount.parent not in numbers
+            self._at[b"" if top else mount.parent, mount.point] = mount
             self._by_device.setdefault(mount.device, []).append(mount)
-        self._overlays = [
-            (mount, layer) for mount in mounts if mount.overlay for layer in overlay_layers(mount.options)
-        ]
+            for parent in parents(mount.point):
+                self._within.setdefault(parent, []).append(mount)
+        for mount in mounts:
+            if mount.overlay:
+                self._add_layers(mount)
 
-    def holding(self, path: bytes) -> Mount | None:
-        """Return the mount that a canonical path lies on."""
-        mount = self._at.get(path)
-        if mount is not None:
-            return mount
-        for parent in parents(path):
-            mount = self._at.get(parent)
-            if mount is not None:
-                return mount
-        return None
+    def _add_layers(self, overlay: Mount) -> None:
+        for layer in overlay_layers(overlay.options):
+            # The overlay may cover the directory that names its layer.
+            holder = self.holding(layer, without=overlay)
+            if holder is None:
+                continue
+            device, inside = holder.device, _inside(holder, layer)
+            self._overlays.setdefault(overlay.device, set()).add((device, inside))
+            self._layers.setdefault((device, inside), set()).add(overlay.device)
+            for parent in parents(inside):
+                self._held_layers.setdefault((device, parent), set()).add(overlay.device)
+
+    def holding(self, path: bytes, *, without: Mount | None = None) -> Mount | None:
+        """Return the mount that a canonical path lies on, as a look-up from the root finds it."""
+        holder: Mount | None = None
+        number = b""
+        for place in reversed((path, *parents(path))):
+            while (mount := self._at.get((number, place))) is not None and mount is not without:
+                holder, number = mount, mount.number
+        return holder
 
     def aliases(self, path: bytes) -> set[bytes]:
-        """Return the other places where the content of a canonical path can be reached."""
-        found: set[bytes] = set()
-        pending = [path]
-        while pending:
-            for alias in self._direct(pending.pop()):
-                if alias != path and alias not in found:
-                    found.add(alias)
-                    pending.append(alias)
-        return found
+        """Return the places outside a canonical path where its content can be reached.
 
-    def _direct(self, path: bytes) -> list[bytes]:
-        found: list[bytes] = []
+        Raises ValueError when there is no end of them, as between overlays that cover each other's layers.
+        """
         holder = self.holding(path)
-        if holder is not None:
-            sharing = self._by_device[holder.device]
-            inside = _join(holder.root, path[len(holder.point) :] if holder.point != b"/" else path)
-            if len(sharing) > 1:
-                for mount in sharing:
-                    found += _shown(inside, mount.root, mount.point)
-            if holder.overlay:
-                found += [_join(layer, inside) for layer in overlay_layers(holder.options)]
-        for mount, layer in self._overlays:
-            # A path beneath a layer shows inside the overlay, which itself may show only a part.
-            if is_beneath(path, layer):
-                found += _shown(_join(b"/", path[len(layer) :]), mount.root, mount.point)
-            elif is_beneath(layer, path):
-                found.append(mount.point)
+        if holder is None:
+            return set()
+        pending = [(holder.device, _inside(holder, path))]
+        # What is mounted beneath the path is its content too.
+        pending += [
+            (mount.device, mount.root)
+            for mount in self._within.get(path, ())
+            if self.holding(mount.point) is mount
+        ]
+        known = set(pending)
+        found: set[bytes] = set()
+        for _ in range(_MOST_STEPS):
+            through: set[tuple[bytes, bytes]] = set()
+            for device, inside in pending:
+                for mount in self._by_device[device]:
+                    name = _shown(inside, mount.root, mount.point)
+                    # A name that another mount covers reaches nothing of this one.
+                    if name is not None and not is_beneath(name, path) and self.holding(name) is mount:
+                        found.add(name)
+                through.update(self._through_overlays(device, inside))
+            pending = list(through - known)
+            if not pending:
+                return found
+            known |= through
+        raise ValueError("the mount table shows a path at places without end")
+
+    def _through_overlays(self, device: bytes, inside: bytes) -> list[tuple[bytes, bytes]]:
+        """Return what shows the same content by way of one overlay, down to its layers or up."""
+        found = [(below, _join(layer, inside)) for below, layer in self._overlays.get(device, ())]
+        if not self._layers:
+            return found
+        for place in (inside, *parents(inside)):
+            rest = _join(b"/", inside[len(place) :])
+            found += [(overlay, rest) for overlay in self._layers.get((device, place), ())]
+        found += [(overlay, b"/") for overlay in self._held_layers.get((device, inside), ())]
         return found
 
 
@@ -264,42 +300,37 @@ def parse_mounts(text: bytes) -> MountTable:
         if not line:
             continue
         fields = line.split(b" ", 5)
-        if len(fields) < 6 or fields[5].count(b" - ") != 1:
+        # Three more follow the dash; the second, the source, may be anything, a dash too.
+        if len(fields) < 6 or fields[5].partition(b" - ")[2].count(b" ") < 2:
             raise ValueError("a line of mountinfo has an unknown form")
-        _, _, device, root, point, rest = fields
         if b"\\" in line:
-            root, point = _unescape(root), _unescape(point)
-        mounts.append(Mount(device, root, point, rest))
+            fields[3], fields[4] = _unescape(fields[3]), _unescape(fields[4])
+        mounts.append(Mount(fields))
     return MountTable(mounts)
 
 
 def overlay_layers(options: bytes) -> list[bytes]:
     r"""Return the layer directories among an overlay's mount options.
 
-    In `lowerdir` a colon separates layers and `\:` is a colon; a double colon starts data layers.
+    In `lowerdir` a colon separates layers and `\:` is a colon; a double colon starts data layers. Whether
+    another option was given with backslashes of that kind cannot be told: then both readings count.
     """
-    layers = []
-    for option in _split(options, b","):
+    layers: dict[bytes, None] = {}
+    for option in options.split(b","):
         name, separator, value = option.partition(b"=")
         if not separator or name not in _LAYER_OPTIONS:
             continue
-        parts = _split(value, b":") if name == b"lowerdir" else [value]
-        layers += [
-            _unescape(part).replace(b"\\:", b":").replace(b"\\,", b",").replace(b"\\\\", b"\\")
-            for part in parts
-            if part.startswith(b"/")
-        ]
-    return [layer.rstrip(b"/") or b"/" for layer in layers]
+        value = _unescape(value)
+        parts = _split(value, b":") if name == b"lowerdir" else [value, *_split(value, b"\0")]
+        layers |= dict.fromkeys(part.rstrip(b"/") or b"/" for part in parts if part.startswith(b"/"))
+    return list(layers)
 
 
-def _shown(inside: bytes, root: bytes, point: bytes) -> list[bytes]:
-    """Where a mount of `root` at `point` shows the file system's `inside`: there, whole, or not."""
+def _shown(inside: bytes, root: bytes, point: bytes) -> bytes | None:
+    """Where a mount of `root` at `point` shows the file system's `inside`: there, as a part, or not."""
     if is_beneath(inside, root):
-        rest = inside if root == b"/" else inside[len(root) :]
-        return [_join(point, rest)]
-    if is_beneath(root, inside):
-        return [point]
-    return []
+        return _join(point, inside[len(root) :])
+    return point if is_beneath(root, inside) else None
 
 
 def _join(top: bytes, rest: bytes) -> bytes:
@@ -309,26 +340,30 @@ def _join(top: bytes, rest: bytes) -> bytes:
     return (b"" if top == b"/" else top) + b"/" + rest
 
 
+def _inside(mount: Mount, path: bytes) -> bytes:
+    """Return a path as its mount's file system knows it."""
+    return _join(mount.root, path[len(mount.point) :] if mount.point != b"/" else path)
+
+
 def _split(text: bytes, separator: bytes) -> list[bytes]:
-    """Split at separators that no backslash precedes."""
+    """Split at separators that no backslash precedes, and undo the backslashes."""
+    if b"\\" not in text:
+        return text.split(separator)
     parts = [b""]
     escaped = False
     for index in range(len(text)):
         byte = text[index : index + 1]
-        if escaped or byte == b"\\":
-            escaped = not escaped
+        if escaped or byte not in (b"\\", separator):
             parts[-1] += byte
+            escaped = False
         elif byte == separator:
             parts.append(b"")
         else:
-            parts[-1] += byte
+            escaped = True
     return parts
 
 
 def _unescape(text: bytes) -> bytes:
-    """Undo the kernel's octal escapes for blank, tab, newline and backslash."""
-    if b"\\" not in text:
-        return text
-    for escape, byte in ((b"\\040", b" "), (b"\\011", b"\t"), (b"\\012", b"\n"), (b"\\043", b"#")):
-        text = text.replace(escape, byte)
-    return text.replace(b"\\134", b"\\")
+    """Undo the kernel's octal escapes: a backslash and three digits for what would break the line."""
+    head, *rest = text.split(b"\\")
+    return head + b"".join(bytes((int(part[:3], 8),)) + part[3:] for part in rest)

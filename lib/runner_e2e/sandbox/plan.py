@@ -85,9 +85,9 @@ class Plan:
         return None
 
 
-def build_plan(policy: Policy, resolver: Resolver) -> Plan:
-    """Resolve and check a policy; raises Refusal."""
-    plan = Plan(read_mounts(), policy.withhold)
+def build_plan(policy: Policy, resolver: Resolver, mounts: MountTable | None = None) -> Plan:
+    """Resolve and check a policy; raises Refusal. Without `mounts` this process's table is read."""
+    plan = Plan(mounts or read_mounts(), policy.withhold)
     for path in policy.hide:
         _add_hidden(plan, path, _resolve(resolver, path), optional=False)
     for path in policy.hide_optional:
@@ -258,7 +258,7 @@ def _refuse_second_name(path: bytes) -> None:
 
 def _add_mount_aliases(plan: Plan) -> None:
     for hidden in list(plan.hidden.values()):
-        for alias in plan.mounts.aliases(hidden.path):
+        for alias in _mount_aliases(plan, hidden.path):
             if alias in plan.hidden:
                 continue
             if alias == b"/":
@@ -269,6 +269,25 @@ def _add_mount_aliases(plan: Plan) -> None:
                     path=hidden.path,
                 )
             plan.hidden[alias] = Hidden(alias, hidden.path, "alias", optional=True, exists=_is_there(alias))
+
+
+def _mount_aliases(plan: Plan, path: bytes) -> set[bytes]:
+    try:
+        if plan.mounts.holding(path) is not None:
+            return plan.mounts.aliases(path)
+    except ValueError as error:
+        raise _uncountable(path) from error
+    # In a changed root that is no mount point, the table leaves the mount below it out.
+    raise _uncountable(path)
+
+
+def _uncountable(path: bytes) -> Refusal:
+    return Refusal(
+        "mount-alias",
+        "where else a path to hide is mounted cannot be told from the mount table",
+        "make the root directory a mount point, and undo overlays that lie in each other",
+        path=path,
+    )
 
 
 def _is_there(path: bytes) -> bool:

@@ -6,7 +6,7 @@ silently.
 """
 
 from errno import EACCES, ENOSYS
-from os import close, getresuid, strerror, uname
+from os import close, geteuid, getuid, strerror, uname
 from struct import calcsize, pack
 
 from . import kernel, rules
@@ -39,7 +39,7 @@ def default_levels() -> dict[str, str]:
 
 def is_privileged() -> bool:
     """Tell whether this process is root in its user namespace, which owns the system's files."""
-    return 0 in getresuid()
+    return 0 in (getuid(), geteuid())
 
 
 def wanted_scopes(version: int, level: str) -> int:
