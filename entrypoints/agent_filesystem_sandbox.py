@@ -1,14 +1,15 @@
-#!/usr/bin/python3 -IS
+#!/usr/bin/python3 -ISXutf8
 """Run a command in a Landlock domain that hides paths from it; `--help` lists the options."""
 
 import sys
-from os.path import dirname, realpath
-
-# The sandbox room is self-contained. Imported as a package of its own, not through `runner_e2e`, it
-# loads 3 % faster; appended, so that no name of ours can stand in for a standard module.
-sys.path.append(dirname(dirname(realpath(__file__))) + "/lib/runner_e2e")
 
 try:
+    from os.path import dirname, realpath
+
+    # The sandbox room is self-contained. Imported as a package of its own, not through `runner_e2e`, it
+    # loads 3 % faster; appended, so that no name of ours can stand in for a standard module.
+    sys.path.append(dirname(dirname(realpath(__file__))) + "/lib/runner_e2e")
+
     from sandbox.launcher import main  # type: ignore[import-not-found]  # found by the line above
 except ImportError as error:
     sys.stderr.write(
@@ -17,6 +18,13 @@ except ImportError as error:
         '"remedy":"use a complete CPython 3.11 or newer"}\n'
     )
     sys.exit(125)
+except KeyboardInterrupt:
+    # Before the launcher could give SIGINT back its usual meaning; now it has it.
+    import os
+    import signal
+
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    os.kill(os.getpid(), signal.SIGINT)
 
 if __name__ == "__main__":
     sys.exit(main(sys.argv[1:]))

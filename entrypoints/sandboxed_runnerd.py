@@ -1,4 +1,4 @@
-#!/usr/bin/python3 -IS
+#!/usr/bin/python3 -ISXutf8
 """Stand where the server expects runnerd: isolate this launch, then become the real runnerd.
 
 The harness copies this file unchanged to `<root>/bin/paperclip-runnerd`, and writes next to it, in

@@ -220,6 +220,8 @@ def test_without_namespaces_the_domain_holds_and_no_isolation_is_claimed(box: Bo
         "capabilities",
         "descriptors",
         "filesystem",
+        "keyrings",
+        "limits",
         "noNewPrivileges",
         "scopes",
         "sockets",

@@ -111,6 +111,8 @@ def test_each_protection_of_the_plan_shows_in_a_launch(box: Box) -> None:
         "capabilities",
         "descriptors",
         "filesystem",
+        "keyrings",
+        "limits",
         "noNewPrivileges",
         "scopes",
         "sockets",

@@ -222,8 +222,8 @@ def test_process_listings_show_no_environment(box: Box, bystander: int) -> None:
     assert inside.text.count("case-arg") >= 2
 
 
-def test_limits_of_a_process_outside_are_recorded_as_changeable(box: Box, bystander: int) -> None:
-    """S-30: until a system call rule or process isolation closes them.
+def test_limits_of_a_process_outside_are_closed_and_its_scheduling_recorded(box: Box, bystander: int) -> None:
+    """S-30: limits by the system call filter; scheduling until process isolation closes it.
 
     Scheduling a process that has more capabilities takes one of them, so there root is held back.
     """
@@ -231,7 +231,7 @@ def test_limits_of_a_process_outside_are_recorded_as_changeable(box: Box, bystan
     inside = box.act(*acts)
 
     scheduling = "EPERM" if box.identity is Identity.ROOT else ""
-    assert [outcome.error for outcome in inside] == ["", scheduling, scheduling]
+    assert [outcome.error for outcome in inside] == ["EPERM", scheduling, scheduling]
     assert all(outcome.worked for outcome in box.act(*acts, sandboxed=False))
 
 

@@ -8,9 +8,16 @@ from hypothesis import strategies as st
 
 from runner_e2e.sandbox import rules
 from runner_e2e.sandbox.names import is_beneath, parents
-from runner_e2e.sandbox.rules import Rights, additional_grants, read_only_entries, withheld_names
+from runner_e2e.sandbox.rules import Access, Rights, additional_grants, withheld_names
 
 RIGHTS = Rights(rules.filesystem_rights(7), 0)
+PLAIN = Access(set(), set())
+ROOT = Access(set(), set(), privileged=True)
+LAUNCH = Access(
+    {b"/var/tmp/re-1", b"/var/tmp/re-1/i/config.json"},
+    {b"/var/tmp/re-1/i", b"/tmp", b"/var/tmp"},
+    everywhere_read_only=True,
+)
 
 NAMES = st.sampled_from([b"a", b"ab", b"b", b"c", b"\xff", b" ", b"a.b"])
 PATHS = st.lists(NAMES, min_size=1, max_size=4).map(lambda names: b"/" + b"/".join(names))
@@ -63,9 +70,10 @@ def test_exactly_the_ancestors_withhold_something(hidden: set[bytes]) -> None:
 
 @pytest.mark.parametrize("directory", [b"/", b"/usr", b"/var", b"/var/tmp/x", b"/home"])
 def test_an_ordinary_user_needs_no_read_only_trees(directory: bytes) -> None:
-    assert read_only_entries(directory, privileged=False) == (False, frozenset())
+    assert PLAIN.entries_of(directory) == (False, set())
+    assert PLAIN.protected() == set()
     withheld = withheld_names({b"/var/tmp/x"})
-    assert additional_grants(withheld, {b"/var/tmp/x"}, RIGHTS, privileged=False) == []
+    assert additional_grants(withheld, {b"/var/tmp/x"}, RIGHTS, PLAIN) == []
 
 
 @pytest.mark.parametrize(
@@ -87,14 +95,14 @@ def test_an_ordinary_user_needs_no_read_only_trees(directory: bytes) -> None:
     ],
 )
 def test_root_writes_no_system_tree(directory: bytes, exceptions: set[bytes], *, read_only: bool) -> None:
-    found, reversed_names = read_only_entries(directory, privileged=True)
+    found, reversed_names = ROOT.entries_of(directory)
 
     assert found is read_only
     assert reversed_names == exceptions
 
 
 def test_at_the_top_root_gets_the_system_trees_read_only_and_the_rest_whole() -> None:
-    read_only, exceptions = read_only_entries(b"/", privileged=True)
+    read_only, exceptions = ROOT.entries_of(b"/")
 
     assert not read_only
     assert {
@@ -114,7 +122,8 @@ def test_at_the_top_root_gets_the_system_trees_read_only_and_the_rest_whole() ->
 
 
 def grants_for_root(hidden: set[bytes]) -> dict[bytes, tuple[int, bool]]:
-    found = additional_grants(withheld_names(hidden), hidden, RIGHTS, privileged=True)
+    withheld = withheld_names(hidden, ROOT.protected())
+    found = additional_grants(withheld, hidden, RIGHTS, ROOT)
     assert len({path for path, _, _ in found}) == len(found)
     return {path: (allowed, read_only) for path, allowed, read_only in found}
 
@@ -186,3 +195,66 @@ def test_parents_come_nearest_first(path: bytes, expected: list[bytes]) -> None:
 )
 def test_beneath_is_judged_by_whole_names(path: bytes, top: bytes, *, expected: bool) -> None:
     assert is_beneath(path, top) is expected
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        (b"/", True),
+        (b"/home/someone/.bashrc", True),
+        (b"/usr/bin/git", True),
+        (b"/proc/self", True),
+        (b"/tmp/x", False),
+        (b"/var/tmp/x", False),
+        (b"/var/tmp/re-1", True),
+        (b"/var/tmp/re-1/bin/paperclip-runnerd", True),
+        (b"/var/tmp/re-1/i", False),
+        (b"/var/tmp/re-1/i/workspaces/a", False),
+        (b"/var/tmp/re-1/i/config.json", True),
+        (b"/var/tmp/re-10", False),
+    ],
+)
+def test_the_nearest_named_place_decides_what_a_launch_may_write(path: bytes, *, expected: bool) -> None:
+    assert LAUNCH.is_read_only(path) is expected
+
+
+def test_a_read_only_place_in_a_writable_one_is_withheld_and_granted_on_its_own() -> None:
+    hidden = {b"/var/tmp/re-1/private", b"/var/tmp/re-1/i/secrets"}
+    withheld = withheld_names(hidden, LAUNCH.protected())
+    found = {path: only for path, _, only in additional_grants(withheld, hidden, RIGHTS, LAUNCH)}
+
+    assert LAUNCH.protected() == {b"/var/tmp/re-1", b"/var/tmp/re-1/i/config.json"}
+    assert withheld[b"/var/tmp/re-1/i"] == {b"secrets", b"config.json"}
+    assert found == {b"/tmp": False, b"/var/tmp/re-1/i/config.json": True}
+    assert LAUNCH.entries_of(b"/var/tmp/re-1") == (True, {b"i"})
+
+
+@given(
+    st.sets(PATHS, max_size=4),
+    st.sets(PATHS, max_size=4),
+    st.sets(PATHS, min_size=1, max_size=3),
+    st.booleans(),
+)
+def test_no_grant_lets_a_read_only_path_be_written(
+    read_only: set[bytes],
+    writable: set[bytes],
+    hidden: set[bytes],
+    everywhere: bool,
+) -> None:
+    """Rules add up: the rights of a path are those of every grant above it."""
+    access = Access(read_only, writable, everywhere_read_only=everywhere)
+    withheld = withheld_names(hidden, access.protected())
+    granted = {path: only for path, _, only in additional_grants(withheld, hidden, RIGHTS, access)}
+    places = read_only | writable | hidden
+    places |= {parent for path in places for parent in parents(path)}
+    for directory, names in withheld.items():
+        usual, reverse = access.entries_of(directory)
+        for path in places:
+            name = path.rpartition(b"/")[2]
+            if path != b"/" and parents(path)[0] == directory and name not in names:
+                granted[path] = granted.get(path, True) and usual ^ (name in reverse)
+
+    for path in places:
+        rights = [only for grant, only in granted.items() if is_beneath(path, grant)]
+        if rights and not all(rights):
+            assert not access.is_read_only(path), path

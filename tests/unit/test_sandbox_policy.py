@@ -45,7 +45,7 @@ def test_the_three_lists_are_read() -> None:
     assert found.hide == [b"/a", b"b/../c"]
     assert found.hide_optional == [b"/later"]
     assert found.expose == [b"/a/own"]
-    assert found.withhold is None
+    assert found.withhold == ()
 
 
 def test_every_list_may_be_left_out() -> None:

@@ -17,12 +17,32 @@ from runner_e2e.sandbox.refusal import CODES, Refusal
 LIBRARY = Path(module.__file__).parents[1]
 
 # The contract's list; a code is what callers and journals match on.
-CONTRACT = """
-usage hide-missing hide-root path-unresolvable ancestor-unlistable expose-missing expose-outside-hidden
-expose-reveals-hidden expose-symlink expose-unreadable cwd-hidden cwd-ancestor stdio-hidden command-hidden
-hard-link-alias mount-alias unsupported-filesystem threads-running landlock-unavailable abi-too-old layer-limit
-hidden-readable protection-unavailable exec-failed
-""".split()
+CONTRACT = (
+    "usage",
+    "hide-missing",
+    "hide-root",
+    "path-unresolvable",
+    "ancestor-unlistable",
+    "expose-missing",
+    "expose-outside-hidden",
+    "expose-reveals-hidden",
+    "expose-symlink",
+    "expose-unreadable",
+    "cwd-hidden",
+    "cwd-ancestor",
+    "stdio-hidden",
+    "command-hidden",
+    "hard-link-alias",
+    "mount-alias",
+    "unsupported-filesystem",
+    "threads-running",
+    "landlock-unavailable",
+    "abi-too-old",
+    "layer-limit",
+    "hidden-readable",
+    "protection-unavailable",
+    "exec-failed",
+)
 
 
 def raised_codes() -> dict[str, set[str]]:

@@ -86,16 +86,20 @@ class CellRecord:
 
 def write_json(path: Path, content: object) -> None:
     """Replace a JSON file atomically."""
+    text = json.dumps(content, indent=2) + "\n"
     with tempfile.NamedTemporaryFile(
-        "w", dir=path.parent, prefix="new-", suffix=".json", delete=False, encoding="utf-8"
+        "w", dir=path.parent, prefix="new-", suffix=".json", delete=False, encoding="ascii"
     ) as file:
-        json.dump(content, file, indent=2)
-        file.write("\n")
-        file.flush()
-        os.fsync(file.fileno())
-    temporary = Path(file.name)
-    temporary.chmod(0o644)
-    temporary.replace(path)
+        temporary = Path(file.name)
+        try:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+            temporary.chmod(0o644)
+            temporary.replace(path)
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            raise
 
 
 def now() -> str:

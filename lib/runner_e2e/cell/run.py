@@ -358,6 +358,7 @@ def _stage(
     write_json(directory / "probe-summary.json", summary)
     write_json(directory / "agents.json", json.loads(redactor.redact(json.dumps(agents).encode())))
     proven = summary["status"] == server_log.ProbeStatus.PASSED and bool(summary["launches"])
+    proven = proven and not isinstance(failure, SandboxUnprovenError)
     record.update(
         sandbox="enforced" if proven and request.sandboxed else "unproven",
         attempts=[

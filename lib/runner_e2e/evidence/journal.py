@@ -48,7 +48,9 @@ def parse_journal(content: bytes) -> list[dict[str, object]]:
 
 
 def append_record(descriptor: int, record: dict[str, object]) -> None:
-    """Append one record as one write."""
+    """Append one record as one write; half a record, as on a full disk, is taken back."""
     line = json.dumps(record).encode("ascii") + b"\n"
+    size = os.fstat(descriptor).st_size
     if os.write(descriptor, line) != len(line):
+        os.ftruncate(descriptor, size)
         raise OSError("the launch journal could not be written in full")

@@ -41,6 +41,9 @@ SHARED_FIRST_USE = (
     "runtime/provider-packs",
 )
 
+# Read by the server at its start: an agent that wrote them would decide what runs outside its domain.
+READ_ONLY_IN_INSTANCE = ("config.json", "runtime-info.json")
+
 PRIVATE_MODE, SHARED_MODE, TRACE_MODE = 0o700, 0o777, 0o600
 
 _LONGEST_SESSION_NAME = 120

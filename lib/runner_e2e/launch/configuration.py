@@ -19,6 +19,7 @@ _KEYS = {
     "scratchRoot": str,
     "hide": list,
     "hideOptional": list,
+    "writable": list,
     "withholdPrefix": str,
     "minimumAbi": int,
     "levels": dict,
@@ -26,7 +27,7 @@ _KEYS = {
 }
 
 
-_LISTS = ("instanceParents", "hide", "hideOptional")
+_LISTS = ("instanceParents", "hide", "hideOptional", "writable")
 _LEVELS = (REQUIRED, PREFERRED, OFF)
 
 
@@ -34,6 +35,7 @@ class Configuration:
     """What the harness decided for all launches of one server start (`boot`, from 1).
 
     `withhold_prefix` starts the names of all attempts' roots: those beside this one are not granted.
+    `writable` names places beside the instance and the temporary directories that agents may write.
     """
 
     __slots__ = (
@@ -48,6 +50,7 @@ class Configuration:
         "runner",
         "scratch_root",
         "withhold_prefix",
+        "writable",
     )
 
     def __init__(self, content: dict[str, object]) -> None:
@@ -58,6 +61,7 @@ class Configuration:
         self.scratch_root = str(content["scratchRoot"])
         self.hide = _strings(content["hide"])
         self.hide_optional = _strings(content["hideOptional"])
+        self.writable = _strings(content["writable"])
         self.withhold_prefix = str(content["withholdPrefix"])
         self.minimum_abi = _number(content["minimumAbi"])
         levels = content["levels"]

@@ -5,7 +5,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from runner_e2e.errors import UnsupportedHostError
@@ -20,15 +20,16 @@ _SYSTEM_PYTHON = Path("/usr/bin/python3")
 _CAN_LAUNCH = "import sys, ctypes, zlib, fcntl; sys.exit(sys.version_info < (3, 11))"
 
 
-def find_interpreter() -> Path:
+def find_interpreter(works: Callable[[Path], bool] | None = None) -> Path:
     """Return the interpreter of the launcher: the system's, else the one that runs this.
 
     A version manager's interpreter may lie in a home that the agent's user cannot enter, so the
-    system's comes first wherever it is new enough.
+    system's comes first wherever it is new enough. One whose path holds a blank cannot stand in a
+    script's first line.
     """
     own = Path(getattr(sys, "_base_executable", "") or sys.executable).resolve()
     for candidate in (_SYSTEM_PYTHON, own):
-        if candidate.exists() and _works(candidate):
+        if not any(char.isspace() for char in str(candidate)) and (works or _works)(candidate):
             return candidate
     raise UnsupportedHostError(
         "No Python 3.11 or newer with ctypes can run the sandbox launcher",
@@ -36,15 +37,15 @@ def find_interpreter() -> Path:
     )
 
 
-def install_wrapper(root: Path, project: Path) -> Path:
+def install_wrapper(root: Path, project: Path, interpreter: Path | None = None) -> Path:
     """Copy the wrapper to `<root>/bin/`, unchanged where the system's Python serves; return its path.
 
     With another interpreter only the first line differs.
     """
     source = (project / "entrypoints" / "sandboxed_runnerd.py").read_bytes()
-    interpreter = find_interpreter()
+    interpreter = interpreter or find_interpreter()
     if interpreter != _SYSTEM_PYTHON:
-        source = b"#!" + os.fsencode(interpreter) + b" -IS\n" + source.partition(b"\n")[2]
+        source = b"#!" + os.fsencode(interpreter) + b" -ISXutf8\n" + source.partition(b"\n")[2]
     for name in ("bin", "private"):
         (root / name).mkdir(mode=0o700, parents=True, exist_ok=True)
     wrapper = root / "bin" / WRAPPER_NAME
@@ -64,6 +65,7 @@ def write_configuration(  # noqa: PLR0913 - the fields of one file, keyword only
     hide_optional: Sequence[Path],
     minimum_abi: int,
     levels: Mapping[str, str],
+    writable: Sequence[Path] = (),
     keep_file_capabilities: bool = False,
 ) -> Path:
     """Write the wrapper's configuration for one server start, atomically; return the journal's path."""
@@ -78,6 +80,7 @@ def write_configuration(  # noqa: PLR0913 - the fields of one file, keyword only
         "scratchRoot": str(root / "s"),
         "hide": [str(path) for path in hide],
         "hideOptional": [str(path) for path in hide_optional],
+        "writable": [str(path) for path in writable],
         "withholdPrefix": ROOT_PREFIX,
         "minimumAbi": minimum_abi,
         "levels": dict(levels),

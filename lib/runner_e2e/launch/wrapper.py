@@ -4,10 +4,11 @@ import os
 import time
 
 from runner_e2e.evidence import journal
-from runner_e2e.isolation.paths import RunScope, ScopeError, plan_run_scope
-from runner_e2e.sandbox import execute, kernel, launcher, plan
+from runner_e2e.isolation.paths import READ_ONLY_IN_INSTANCE, RunScope, ScopeError, plan_run_scope
+from runner_e2e.sandbox import execute, kernel, launcher, plan, protections
 from runner_e2e.sandbox.names import Resolver
 from runner_e2e.sandbox.refusal import Refusal
+from runner_e2e.sandbox.rules import Access
 
 from . import configuration, entries
 
@@ -69,7 +70,11 @@ def _launch(
         [os.fsencode(path) for path in settings.hide],
         [os.fsencode(path) for path in (*settings.hide_optional, *scope.hidden)],
         [os.fsencode(path) for path in scope.exposed],
-        (os.path.dirname(root), os.fsencode(settings.withhold_prefix)) if settings.withhold_prefix else None,
+        plan_access(root, scope, settings.writable, privileged=protections.is_privileged()),
+        (
+            (os.path.dirname(root), os.fsencode(settings.withhold_prefix)),
+            *((os.fsencode(parent), b"") for parent in settings.instance_parents),
+        ),
     )
     the_plan = plan.build_plan(policy, resolver)
     plan.check_process(the_plan)
@@ -110,6 +115,23 @@ def refuse_shared_claims(scope: RunScope, records: list[dict[str, object]]) -> N
                 " for one session only",
                 path=os.fsencode(path),
             )
+
+
+def plan_access(root: bytes, scope: RunScope, writable: list[str], *, privileged: bool) -> Access:
+    """Return what the launch may write: its instance, temporary directories, devices, nothing else.
+
+    Whatever the harness or the server executes or reads lies outside the domain's reach this way: the
+    wrapper itself, the instance's configuration, tools and start-up files of the same user.
+    """
+    places = {b"/tmp", b"/var/tmp", *(os.fsencode(path) for path in writable)}
+    if not privileged:
+        places.add(b"/dev")  # root gets the usual devices one by one
+    read_only = {root}
+    if scope.instance is not None:
+        instance = os.fsencode(scope.instance)
+        places.add(instance)
+        read_only |= {instance + b"/" + os.fsencode(name) for name in READ_ONLY_IN_INSTANCE}
+    return Access(read_only, places, everywhere_read_only=True, privileged=privileged)
 
 
 def own_environment(environment: list[bytes], scope: RunScope) -> list[bytes]:
@@ -161,6 +183,7 @@ def _launch_record(  # noqa: PLR0913, PLR0917 - one record of everything the lau
         "claims": scope.claims,
         "pid": os.getpid(),
         "time": round(time.time(), 3),
+        "writable": sorted(os.fsdecode(path) for path in the_plan.access.writable),
         "hidden": sorted(os.fsdecode(path) for path in the_plan.hidden),
         "exposed": sorted(os.fsdecode(path) for path in the_plan.exposed),
         "abi": done.abi,

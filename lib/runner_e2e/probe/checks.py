@@ -23,6 +23,7 @@ class Action(StrEnum):
     LIST = "list"
     STAT = "stat"
     WRITE = "write"
+    OPEN_WRITE = "open-write"
     CHMOD = "chmod"
     CONNECT_UNIX = "connect-unix"
     CONNECT_TCP = "connect-tcp"
@@ -80,6 +81,12 @@ CHECKS: tuple[Check, ...] = (
     _denied("base:runnerTemp"),
     _denied("base:dockerSocket", Action.CONNECT_UNIX),
     _denied("base:userBus", Action.CONNECT_UNIX),
+    _denied("base:wrapperWrite", Action.OPEN_WRITE),
+    _denied("base:runnerWrite", Action.OPEN_WRITE),
+    _denied("base:outsideWrite", Action.OPEN_WRITE),
+    _denied("run:instanceConfigWrite", Action.OPEN_WRITE),
+    _denied("run:otherInstance"),
+    _denied("run:harnessLimits", Action.LIMITS),
     Check("base:signalHarness", Action.SIGNAL, Expected.DENIED, protection="scopes"),
     _allowed("run:ownDurableSession"),
     _allowed("run:ownOpencodeSession"),
@@ -93,5 +100,4 @@ CHECKS: tuple[Check, ...] = (
     _recorded("run:ancestorListing", Action.LIST, "denied"),
     _recorded("run:hiddenExistence", Action.STAT),
     _recorded("run:hiddenMetadata", Action.CHMOD),
-    _recorded("run:harnessLimits", Action.LIMITS),
 )

@@ -16,10 +16,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from runner_e2e.isolation.paths import DURABLE_SESSIONS, RUNNER_STATE, plan_run_scope
-from runner_e2e.launch.install import ROOT_PREFIX
+from runner_e2e.launch.install import ROOT_PREFIX, WRAPPER_NAME
 from runner_e2e.probe.checks import CHECKS, Action
 
 INSTANCE = "probe-instance"
+RUNNER_NAME = "probe-shell"
 OWN, OTHER = "0" * 64, "f" * 64
 OWN_RUN, OTHER_RUN = "probe-run-own", "probe-run-other"
 OWN_SESSION, OTHER_SESSION = "probe-session-own", "probe-session-other"
@@ -131,6 +132,10 @@ def _plant_instance(fixture: Fixture) -> None:
     _plant(fixture, "run:databaseWal", instance / "db" / "pg_wal" / "000000010000000000000001")
     _plant(fixture, "run:secrets", instance / "secrets" / "master.key")
     _plant(fixture, "run:instanceEnvFile", instance / ".env")
+    config = instance / "config.json"
+    config.touch(mode=0o600)
+    fixture.targets["run:instanceConfigWrite"] = str(config)
+    _plant(fixture, "run:otherInstance", instance.parent / "other-instance" / "secrets" / "master.key")
     fixture.targets["run:hiddenExistence"] = fixture.targets["run:secrets"]
     fixture.markers["run:hiddenExistence"] = str(Path(fixture.targets["run:secrets"]).stat().st_size).encode()
     fixture.targets["run:hiddenMetadata"] = fixture.targets["run:secrets"]
@@ -177,6 +182,17 @@ def _plant_base(fixture: Fixture, base: BaseTargets, stack: contextlib.ExitStack
     ):
         fixture.targets[check] = str(path)
         fixture.markers[check] = content
+    outside = fixture.root / "outside"
+    outside.touch(mode=0o600)
+    for check, path in (
+        ("base:wrapperWrite", fixture.root / "bin" / WRAPPER_NAME),
+        ("base:runnerWrite", fixture.root / "bin" / RUNNER_NAME),
+        ("base:outsideWrite", outside),
+    ):
+        fixture.targets[check] = str(path)
+    for row in CHECKS:
+        if row.action is Action.OPEN_WRITE:
+            fixture.markers[row.id] = b"opened"
     private = base.private / f"probe-{secrets.token_hex(4)}"
     _plant(fixture, "base:privateAttempt", private)
     stack.callback(private.unlink, missing_ok=True)

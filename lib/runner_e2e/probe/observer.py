@@ -48,14 +48,21 @@ def write_and_read_back(target: str, marker: bytes) -> bytes:
         with path.open("ab") as file:
             file.write(marker + b"\n")
         return read(target)
-    new = path / f"probe-{os.getpid()}.new"
+    name = f"probe-{marker.decode()}"
+    new = path / f"{name}.new"
     with new.open("xb") as file:
         file.write(marker)
-    final = new.rename(path / f"probe-{os.getpid()}")
+    final = new.rename(path / name)
     try:
         return final.read_bytes()
     finally:
         final.unlink()
+
+
+def open_for_writing(target: str) -> bytes:
+    """Open a file for writing and leave it as it is."""
+    os.close(os.open(target, os.O_WRONLY | os.O_APPEND))
+    return b"opened"
 
 
 def connect_unix(target: str) -> bytes:
@@ -90,6 +97,7 @@ ACTIONS = {
     "list": list_names,
     "stat": lambda target: str(Path(target).stat().st_size).encode(),
     "chmod": change_mode,
+    "open-write": open_for_writing,
     "connect-unix": connect_unix,
     "connect-tcp": connect_tcp,
     "signal": signal_process,

@@ -15,7 +15,7 @@ from pathlib import Path
 from runner_e2e.errors import SandboxUnprovenError
 from runner_e2e.evidence.journal import parse_journal
 from runner_e2e.launch.install import find_interpreter, install_wrapper, write_configuration
-from runner_e2e.probe.fixture import BaseTargets, Fixture, build_fixture, environment_of
+from runner_e2e.probe.fixture import RUNNER_NAME, BaseTargets, Fixture, build_fixture, environment_of
 from runner_e2e.probe.verdict import CheckResult, Observation, judge
 
 SCHEMA = "runner-e2e.sandbox-probe/v1"
@@ -120,7 +120,7 @@ def _probe(request: ProbeRequest, fixture: Fixture) -> ProbeResult:
     wrapper = install_wrapper(fixture.root, request.project)
     observer = fixture.root / "bin" / "observer.py"
     shutil.copyfile(request.observer, observer)
-    shell = fixture.root / "bin" / "probe-shell"
+    shell = fixture.root / "bin" / RUNNER_NAME
     shell.write_text(_SHELL.format(interpreter=interpreter, observer=observer), encoding="utf-8")
     shell.chmod(stat.S_IRWXU | stat.S_IRGRP | stat.S_IXGRP | stat.S_IROTH | stat.S_IXOTH)
     journal = write_configuration(

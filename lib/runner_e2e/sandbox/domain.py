@@ -1,6 +1,6 @@
 """Build the ruleset of a plan, enter it, and prove it: the part that cannot be undone."""
 
-from errno import E2BIG, EACCES, ENOENT, ENOSYS, EOPNOTSUPP, EPERM
+from errno import E2BIG, EACCES, ELOOP, ENOENT, ENOSYS, EOPNOTSUPP, EPERM
 from os import (
     O_CLOEXEC,
     O_DIRECTORY,
@@ -10,10 +10,13 @@ from os import (
     O_RDONLY,
     close,
     fsdecode,
+    fsencode,
     fstat,
     listdir,
+    lstat,
     read,
     scandir,
+    stat_result,
     strerror,
 )
 from os import open as open_descriptor
@@ -21,11 +24,10 @@ from os import open as open_descriptor
 from . import kernel, rules
 from .plan import Hidden, Plan
 from .refusal import Refusal
-from .rules import Rights, additional_grants, is_device, read_only_entries
+from .rules import Rights, additional_grants, is_device
 
 _DIRECTORY_FLAGS = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC
-_O_PATH = 0o10000000  # Linux's; this room's pure rules are imported elsewhere too
-_RULE_FLAGS = _O_PATH | O_NOFOLLOW | O_CLOEXEC
+_RULE_FLAGS = kernel.O_PATH | O_NOFOLLOW | O_CLOEXEC
 _PROOF_FLAGS = O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC
 _KIND, _DIRECTORY, _SYMLINK = 0o170000, 0o040000, 0o120000
 
@@ -70,48 +72,22 @@ def open_ruleset(version: int, *, scoped: int) -> int:
         raise _unavailable(error) from error
 
 
-def walk_grants(
-    plan: Plan, rights: Rights, *, privileged: bool, add: "Callable[[int, int, str, bytes], None]"
-) -> int:
+def walk_grants(plan: Plan, rights: Rights, add: "Callable[[int, int, str, bytes], None]") -> int:
     """Call `add(rights, descriptor, name, directory)` for everything that stays visible.
 
     Directories are opened without following any symlink, and entries relative to them, so that
     nothing can be swapped in between. Returns the number of grants. An entry that vanished is left
     out; anything else that cannot be opened is refused.
     """
-    count = 0
+    walk = _Walk(plan, rights, add)
     for directory, names in plan.withheld.items():
-        read_only, exceptions = read_only_entries(directory, privileged=privileged)
-        if privileged and directory == b"/dev":
+        if plan.access.privileged and directory == b"/dev":
             continue  # only the usual nodes, by additional_grants
-        skipped = {fsdecode(name) for name in names}
-        reversed_names = {fsdecode(name) for name in exceptions}
-        if privileged and directory == b"/":
-            skipped.add("dev")
-        prefix = fsdecode(plan.withhold[1]) if plan.withhold and plan.withhold[0] == directory else ""
-        try:
-            parent = kernel.open_without_symlinks(directory, _DIRECTORY_FLAGS)
-        except OSError as error:
-            if error.errno == ENOENT:
-                continue  # a missing optional path: nothing can be created in a missing parent
-            raise _unlistable(directory, error) from error
-        try:
-            count += _grant_entries(
-                parent,
-                directory,
-                skipped,
-                add,
-                rights,
-                (read_only, reversed_names, privileged, prefix),
-            )
-        finally:
-            close(parent)
-    for path, allowed, only_read in additional_grants(
-        plan.withheld, set(plan.hidden), rights, privileged=privileged
-    ):
-        count += _grant_path(path, allowed, rights, add, read_only=only_read)
+        walk.grant_entries(directory, names)
+    for path, allowed, read_only in additional_grants(plan.withheld, set(plan.hidden), rights, plan.access):
+        walk.grant_path(path, allowed, read_only=read_only)
     for path in plan.exposed:
-        if not _grant_path(path, rights.everything, rights, add, read_only=False):
+        if not walk.grant_path(path, rights.everything, read_only=False, exposed=True):
             raise Refusal(
                 "expose-missing",
                 "a path to expose vanished while the domain was built",
@@ -119,80 +95,134 @@ def walk_grants(
                 path=path,
                 errno=ENOENT,
             )
-        count += 1
-    return count
+    return walk.count
 
 
-def _grant_entries(  # noqa: PLR0913, PLR0917 - the loop below runs once per sibling: no per-entry structures
-    parent: int,
-    directory: bytes,
-    skipped: set[str],
-    add: "Callable[[int, int, str, bytes], None]",
-    rights: Rights,
-    access: tuple[bool, set[str], bool, str],
-) -> int:
-    read_only, reversed_names, privileged, prefix = access
-    usual = rights.read if read_only else rights.everything
-    usual_file = rights.read_file if read_only else rights.everything_file
-    count = 0
-    try:
-        with scandir(parent) as entries:
-            for entry in entries:
-                name = entry.name
-                if name in skipped or entry.is_symlink() or (prefix and name.startswith(prefix)):
-                    continue
-                try:
-                    descriptor = open_descriptor(name, _RULE_FLAGS, dir_fd=parent)
-                except FileNotFoundError:
-                    continue
-                kind = fstat(descriptor).st_mode & _KIND
-                if name in reversed_names:
-                    allowed = rights.on(kind, read_only=not read_only)
-                elif kind == _DIRECTORY:
-                    allowed = usual
-                elif kind == _SYMLINK or (privileged and is_device(kind)):
-                    allowed = 0  # it became a symlink after it was listed, or is no place for a device
-                else:
-                    allowed = usual_file
-                if allowed:
-                    add(allowed, descriptor, name, directory)
-                    count += 1
-                close(descriptor)
-    except OSError as error:
-        raise _unlistable(directory, error) from error
-    return count
+def _identities(paths: list[bytes]) -> set[tuple[int, int]]:
+    """Return inode and device of those paths that are directories."""
+    found = set()
+    for path in paths:
+        try:
+            status = lstat(path)
+        except OSError:
+            continue  # missing, or to be refused when it is opened
+        if status.st_mode & _KIND == _DIRECTORY:
+            found.add((status.st_ino, status.st_dev))
+    return found
 
 
-def _grant_path(
-    path: bytes,
-    allowed: int,
-    rights: Rights,
-    add: "Callable[[int, int, str, bytes], None]",
-    *,
-    read_only: bool,
-) -> int:
-    """Grant one canonical path; 0 when it does not exist."""
-    try:
-        descriptor = kernel.open_without_symlinks(path, _RULE_FLAGS)
-    except OSError as error:
-        if error.errno == ENOENT:
-            return 0
+class _Walk:
+    """One walk over all that is granted; `count` is the number of grants so far.
+
+    A rule belongs to an inode, whatever it is called: granting another name of an ancestor would grant
+    the ancestor, and with it what is hidden below. The mount table tells of hidden paths' other names;
+    `_guarded` holds what must not be granted by any.
+    """
+
+    __slots__ = ("_access", "_add", "_guarded", "_inodes", "_never", "_rights", "_withhold", "count")
+
+    def __init__(self, plan: Plan, rights: Rights, add: "Callable[[int, int, str, bytes], None]") -> None:
+        self._access = plan.access
+        self._rights = rights
+        self._add = add
+        self._withhold = plan.withhold
+        # Another name of an exposed directory is hidden by that name; the directory itself is granted.
+        named = [hidden.path for hidden in plan.hidden.values() if hidden.kind != "alias"]
+        self._never = _identities([*plan.withheld, *named])
+        self._guarded = self._never | _identities([*plan.hidden])
+        self._inodes = {inode for inode, _ in self._guarded}
+        self.count = 0
+
+    def grant_entries(  # noqa: C901, PLR0912 - the loop runs once per sibling: no calls to tidy it up
+        self, directory: bytes, names: set[bytes]
+    ) -> None:
+        """Grant the entries of an ancestor, but for some names."""
+        read_only, reverse = self._access.entries_of(directory)
+        skipped = {fsdecode(name) for name in names}
+        reversed_names = {fsdecode(name) for name in reverse}
+        if self._access.privileged and directory == b"/":
+            skipped.add("dev")
+        prefixes = tuple(fsdecode(prefix) for place, prefix in self._withhold if place == directory)
+        rights, add, inodes = self._rights, self._add, self._inodes
+        usual = rights.read if read_only else rights.everything
+        usual_file = rights.read_file if read_only else rights.everything_file
+        privileged = self._access.privileged
+        try:
+            parent = kernel.open_without_symlinks(directory, _DIRECTORY_FLAGS)
+        except OSError as error:
+            if error.errno == ENOENT:
+                return  # a missing optional path: nothing can be created in a missing parent
+            raise _unlistable(directory, error) from error
+        try:
+            with scandir(parent) as entries:
+                for entry in entries:
+                    name = entry.name
+                    if name in skipped or entry.is_symlink() or (prefixes and name.startswith(prefixes)):
+                        continue
+                    try:
+                        descriptor = open_descriptor(name, _RULE_FLAGS, dir_fd=parent)
+                    except FileNotFoundError:
+                        continue
+                    status = fstat(descriptor)
+                    kind = status.st_mode & _KIND
+                    if status.st_ino in inodes:
+                        self._refuse_guarded(status, name, directory)
+                    if name in reversed_names:
+                        allowed = rights.on(kind, read_only=not read_only)
+                    elif kind == _DIRECTORY:
+                        allowed = usual
+                    elif kind == _SYMLINK or (privileged and is_device(kind)):
+                        allowed = 0  # it became a symlink after it was listed, or is no place for a device
+                    else:
+                        allowed = usual_file
+                    if allowed:
+                        add(allowed, descriptor, name, directory)
+                        self.count += 1
+                    close(descriptor)
+        except OSError as error:
+            raise _unlistable(directory, error) from error
+        finally:
+            close(parent)
+
+    def grant_path(self, path: bytes, allowed: int, *, read_only: bool, exposed: bool = False) -> bool:
+        """Grant one canonical path, at most with the `allowed` rights; False when it does not exist."""
+        try:
+            descriptor = kernel.open_without_symlinks(path, _RULE_FLAGS)
+        except OSError as error:
+            if error.errno == ENOENT:
+                return False
+            if error.errno == ELOOP:
+                return False  # a symlink is judged by its target
+            raise Refusal(
+                "path-unresolvable",
+                f"a path to grant cannot be opened: {strerror(error.errno or 0)}",
+                "check that no part of it became a symlink or lost its permissions",
+                path=path,
+                errno=error.errno,
+            ) from error
+        try:
+            status = fstat(descriptor)
+            cut = path.rfind(b"/")
+            name, directory = fsdecode(path[cut + 1 :]), path[:cut] or b"/"
+            if not exposed or (status.st_ino, status.st_dev) in self._never:
+                self._refuse_guarded(status, name, directory)
+            allowed &= self._rights.on(status.st_mode, read_only=read_only)
+            if allowed:
+                self._add(allowed, descriptor, name, directory)
+                self.count += 1
+        finally:
+            close(descriptor)
+        return True
+
+    def _refuse_guarded(self, status: stat_result, name: str, directory: bytes) -> None:
+        if (status.st_ino, status.st_dev) not in self._guarded:
+            return
         raise Refusal(
-            "path-unresolvable",
-            f"a path to grant cannot be opened: {strerror(error.errno or 0)}",
-            "check that no part of it became a symlink or lost its permissions",
-            path=path,
-            errno=error.errno,
-        ) from error
-    try:
-        allowed &= rights.on(fstat(descriptor).st_mode, read_only=read_only)
-        if not allowed:
-            return 0
-        cut = path.rfind(b"/")
-        add(allowed, descriptor, fsdecode(path[cut + 1 :]), path[:cut] or b"/")
-    finally:
-        close(descriptor)
-    return 1
+            "mount-alias",
+            "a directory on the way to a hidden path, or a hidden one, is mounted a second time here",
+            "unmount it, or hide this place too",
+            path=(b"" if directory == b"/" else directory) + b"/" + fsencode(name),
+        )
 
 
 def restrict(ruleset: int) -> None:
@@ -254,6 +284,15 @@ class Proof:
 
     def complete(self, plan: Plan) -> None:
         """Open everything again, inside the domain; refuses whatever is not denied."""
+        # With only missing paths hidden, this is all that shows the domain to be real.
+        for directory in (b"/",) if b"/" in plan.withheld else ():
+            if _try_open(directory, O_DIRECTORY) != EACCES:
+                raise Refusal(
+                    "hidden-readable",
+                    "the root directory can still be listed inside the domain, so nothing is enforced",
+                    "report this; something answers in the kernel's place",
+                    path=directory,
+                )
         for hidden, path, follow, before in self._before:
             after = _try_open(path, follow)
             outcome = _judge(hidden, before, after)

@@ -1,7 +1,7 @@
 """Become the command: same process, same arguments, environment, streams and signals."""
 
 from errno import EACCES, ENOENT, ENOTDIR, errorcode
-from os import environb, strerror
+from os import strerror
 
 from . import kernel
 from .names import read_file
@@ -27,7 +27,7 @@ def read_environment() -> list[bytes]:
             errno=error.errno,
         ) from error
     if not block:
-        return [name + b"=" + value for name, value in environb.items()]
+        return []
     return block.removesuffix(b"\0").split(b"\0")
 
 
@@ -47,7 +47,7 @@ def become(candidates: list[bytes], arguments: list[bytes], environment: list[by
     failure = ENOENT
     for candidate in candidates:
         number = kernel.execute(candidate, arguments, environment)
-        if number not in (ENOENT, ENOTDIR):
+        if number not in (ENOENT, ENOTDIR) or candidate == arguments[0]:
             failure = number
         if number not in (ENOENT, ENOTDIR, EACCES):
             break

@@ -33,7 +33,6 @@ def explain(plan: Plan, settings: Settings) -> bytes:
     """Return the plan as one JSON document: what would be hidden, exposed and granted, and how."""
     version = domain.landlock_version()
     rights = rights_of(version, settings.levels)
-    privileged = protections.is_privileged()
     grants: list[dict[str, object]] = []
 
     def add(allowed: int, _descriptor: int, name: str, directory: bytes) -> None:
@@ -45,7 +44,7 @@ def explain(plan: Plan, settings: Settings) -> bytes:
             }
         )
 
-    domain.walk_grants(plan, rights, privileged=privileged, add=add)
+    domain.walk_grants(plan, rights, add)
     document = {
         "schema": SCHEMA,
         "abi": version,
@@ -72,7 +71,7 @@ def explain(plan: Plan, settings: Settings) -> bytes:
             name: {"level": level, "outcome": "planned" if level != "off" else "off"}
             for name, level in settings.levels.items()
         },
-        "privileged": privileged,
+        "privileged": plan.access.privileged,
         "keepsFileCapabilities": settings.keep_file_capabilities,
         "unixSockets": _unix_sockets(version, settings),
         "notRestricted": [
@@ -80,7 +79,7 @@ def explain(plan: Plan, settings: Settings) -> bytes:
             "file names that appear in a hidden directory, through inotify",
             "command lines and status of other processes of the same user in /proc",
             "TCP and UDP, loopback included",
-            "resource limits and priorities of other processes of the same user",
+            "priorities and affinity of other processes of the same user",
         ],
     }
     return json.dumps(document, indent=2).encode("ascii") + b"\n"

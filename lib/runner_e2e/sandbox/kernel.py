@@ -19,7 +19,7 @@ from _ctypes import (
     get_errno,
 )
 from errno import EINVAL, ENOSYS
-from os import execve, strerror
+from os import close, execve, getpid, strerror, uname
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -60,7 +60,8 @@ def _absent(*_arguments: object) -> int:
 _libc = dlopen(None, 0)  # type: ignore[arg-type]  # None is this process, as in dlopen(3)
 
 _syscall, _prctl, _signal = _find("syscall", _Long), _find("prctl"), _find("signal", _Long)
-_socket, _capget, _capset = _find("socket"), _find("capget"), _find("capset")
+_socket, _prlimit = _find("socket"), _find("prlimit")
+_capget, _capset = _find("capget"), _find("capset")
 
 _LANDLOCK_CREATE_RULESET = 444
 _LANDLOCK_ADD_RULE = 445
@@ -87,6 +88,9 @@ _SIG_DFL, _SIG_IGN = 0, 1
 _SIGINT, _SIGPIPE, _SIGXFSZ = 2, 13, 25
 
 O_PATH = 0o10000000  # os.O_PATH, which only Linux has; the same on both machines
+_RLIMIT_NOFILE = 7
+_KEYCTL = {"x86_64": 250, "aarch64": 219}
+_KEYCTL_GET_KEYRING_ID, _KEY_SPEC_SESSION_KEYRING = 0, -3
 AF_UNIX = 1
 _SOCK_STREAM = 1
 
@@ -162,9 +166,21 @@ def install_filter(program: bytes) -> None:
     _check(_prctl(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, _words(len(program) // 8, addressof(memory)), 0, 0))
 
 
-def open_unix_socket() -> int:
-    """Return a new Unix stream socket."""
-    return _check(_socket(AF_UNIX, _SOCK_STREAM, 0))
+def open_unix_socket() -> None:
+    """Open and close a Unix stream socket."""
+    close(_check(_socket(AF_UNIX, _SOCK_STREAM, 0)))
+
+
+def change_own_limit_by_pid() -> None:
+    """Set a limit of this process to what it is, naming the process: what another one would see."""
+    memory = _buffer(bytes(16))
+    _check(_prlimit(getpid(), _RLIMIT_NOFILE, None, memory))
+    _check(_prlimit(getpid(), _RLIMIT_NOFILE, memory, None))
+
+
+def find_session_keyring() -> int:
+    """Return the serial number of the session keyring."""
+    return _check(_syscall(_KEYCTL[uname().machine], _KEYCTL_GET_KEYRING_ID, _KEY_SPEC_SESSION_KEYRING, 0))
 
 
 def read_capabilities() -> tuple[int, int, int]:

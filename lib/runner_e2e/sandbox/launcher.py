@@ -4,7 +4,7 @@ from os import close, write
 
 from . import domain, execute, kernel, options, plan, protections, rules
 from .names import Resolver
-from .refusal import Refusal
+from .refusal import SCHEMA, Refusal
 from .rules import Rights
 
 
@@ -50,12 +50,11 @@ def enforce(the_plan: plan.Plan, settings: Settings) -> Enforced:
     domain.require_version(version, settings.minimum_abi)
     domain.refuse_threads()
     levels = settings.levels
-    privileged = protections.is_privileged()
     scoped = protections.wanted_scopes(version, levels["scopes"])
     ruleset = domain.open_ruleset(version, scoped=scoped)
     rights = rights_of(version, levels)
     add = kernel.RuleAdder(ruleset).add
-    grants = domain.walk_grants(the_plan, rights, privileged=privileged, add=add)
+    grants = domain.walk_grants(the_plan, rights, add)
     done = Enforced(version, grants)
     proof = domain.Proof(the_plan)
     domain.restrict(ruleset)
@@ -75,7 +74,7 @@ def enforce(the_plan: plan.Plan, settings: Settings) -> Enforced:
         levels["capabilities"], keep_file_capabilities=settings.keep_file_capabilities
     )
     domain.check_exposed(the_plan)
-    done.outcomes["sockets"] = protections.refuse_unix_sockets(levels["sockets"])
+    done.outcomes |= protections.install_filter(levels)
     return done
 
 
@@ -114,7 +113,8 @@ def main(arguments: list[str]) -> int:
 
 def _launch(parsed: options.Options) -> Refusal | None:
     paths = parsed.paths
-    policy = plan.Policy(paths["--hide"], paths["--hide-optional"], paths["--expose"])
+    access = rules.Access(set(), set(), privileged=protections.is_privileged())
+    policy = plan.Policy(paths["--hide"], paths["--hide-optional"], paths["--expose"], access)
     for descriptor in parsed.policy_descriptors:
         from .policy import read_policy
 
@@ -142,10 +142,18 @@ def _launch(parsed: options.Options) -> Refusal | None:
 
 
 def _report(refusal: Refusal) -> None:
-    import json
-
     try:
-        _write_all(2, json.dumps(refusal.fields()).encode("ascii") + b"\n")
+        import json
+
+        line = json.dumps(refusal.fields())
+    except (ImportError, OSError, MemoryError):
+        # Without descriptors or memory even that fails; these texts need no escaping.
+        line = (
+            f'{{"schema":"{SCHEMA}","code":"{refusal.code}","path":null,'
+            f'"message":"{refusal.message}","remedy":"{refusal.remedy}"}}'
+        )
+    try:
+        _write_all(2, line.encode("ascii", "replace") + b"\n")
     except OSError:
         return  # no standard error: the status alone has to tell
 

@@ -8,12 +8,13 @@ contains, equals or lies beneath a hidden path shows it a second time; so does a
 there.
 """
 
-from errno import ELOOP, ENOENT, ENOTDIR
+from errno import ELOOP, ENAMETOOLONG, ENOENT, ENOTDIR
 from os import O_CLOEXEC, O_RDONLY, close, fstat, getcwdb, lstat, read, readlink, strerror
 from os import open as open_descriptor
 
 _KIND, _DIRECTORY, _SYMLINK = 0o170000, 0o040000, 0o120000
 _NOTHING = (b"", b".")
+_LONGEST_PATH = 4095  # PATH_MAX less the final NUL: no system call takes a longer one
 _MOST_SYMLINKS = 40  # the kernel's MAXSYMLINKS
 
 # Landlock needs stable inodes; these file systems may serve a path by a new one at each look-up.
@@ -62,6 +63,8 @@ class Resolver:
 
     def resolve(self, path: bytes) -> Resolved:
         """Follow `path`; raises OSError for anything but a missing name."""
+        if len(path) > _LONGEST_PATH:
+            raise OSError(ENAMETOOLONG, strerror(ENAMETOOLONG))
         remaining = self.absolute(path).split(b"/")
         remaining.reverse()
         # A trailing slash or dot asks for a directory.
@@ -240,6 +243,28 @@ class MountTable:
             for parent in parents(inside):
                 self._held_layers.setdefault((device, parent), set()).add(overlay.device)
 
+    def within(self, path: bytes) -> list[Mount]:
+        """Return the mounts that can be reached beneath a canonical path."""
+        return [mount for mount in self._within.get(path, ()) if self.holding(mount.point) is mount]
+
+    def shows(self, mount: Mount, path: bytes) -> bool:
+        """Tell whether a mount shows a canonical path, a part of it, or something that contains it."""
+        holder = self.holding(path)
+        if holder is None or holder.device != mount.device:
+            return False
+        inside = _inside(holder, path)
+        return is_beneath(inside, mount.root) or is_beneath(mount.root, inside)
+
+    def covers(self, path: bytes, other: bytes) -> bool:
+        """Tell whether canonical `other` shows nothing but what lies at or beneath canonical `path`."""
+        holder, holder_of_other = self.holding(path), self.holding(other)
+        return (
+            holder is not None
+            and holder_of_other is not None
+            and holder.device == holder_of_other.device
+            and is_beneath(_inside(holder_of_other, other), _inside(holder, path))
+        )
+
     def holding(self, path: bytes, *, without: Mount | None = None) -> Mount | None:
         """Return the mount that a canonical path lies on, as a look-up from the root finds it."""
         holder: Mount | None = None
@@ -259,11 +284,7 @@ class MountTable:
             return set()
         pending = [(holder.device, _inside(holder, path))]
         # What is mounted beneath the path is its content too.
-        pending += [
-            (mount.device, mount.root)
-            for mount in self._within.get(path, ())
-            if self.holding(mount.point) is mount
-        ]
+        pending += [(mount.device, mount.root) for mount in self.within(path)]
         known = set(pending)
         found: set[bytes] = set()
         for _ in range(_MOST_STEPS):

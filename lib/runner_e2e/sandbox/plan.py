@@ -17,7 +17,7 @@ from .names import (
     read_file,
 )
 from .refusal import Refusal
-from .rules import withheld_names
+from .rules import Access, withheld_names
 
 _KIND, _DIRECTORY, _REGULAR = 0o170000, 0o040000, 0o100000
 _ANY_EXECUTE = 0o111
@@ -26,22 +26,24 @@ _ANY_EXECUTE = 0o111
 class Policy:
     """What a caller asks for, as spelled: byte strings, absolute or relative to the directory.
 
-    `withhold` is a canonical directory on the way to a hidden path and a prefix: entries of it whose
-    name starts so are not granted, whenever they were made.
+    `withhold` names canonical directories on the way to a hidden path, each with a prefix: entries
+    whose name starts so are not granted, whenever they were made. `access` says what may be written.
     """
 
-    __slots__ = ("expose", "hide", "hide_optional", "withhold")
+    __slots__ = ("access", "expose", "hide", "hide_optional", "withhold")
 
     def __init__(
         self,
         hide: list[bytes],
         hide_optional: list[bytes],
         expose: list[bytes],
-        withhold: tuple[bytes, bytes] | None = None,
+        access: Access | None = None,
+        withhold: tuple[tuple[bytes, bytes], ...] = (),
     ) -> None:
         self.hide = hide
         self.hide_optional = hide_optional
         self.expose = expose
+        self.access = access or Access(set(), set())
         self.withhold = withhold
 
 
@@ -63,16 +65,22 @@ class Hidden:
 
 
 class Plan:
-    """A policy that can be enforced. `withheld` is `grants.withheld_names` of the hidden paths."""
+    """A policy that can be enforced. `withheld` is `rules.withheld_names` of the hidden paths."""
 
-    __slots__ = ("exposed", "exposed_spellings", "hidden", "mounts", "withheld", "withhold")
+    __slots__ = ("access", "exposed", "exposed_spellings", "hidden", "mounts", "withheld", "withhold")
 
-    def __init__(self, mounts: MountTable, withhold: tuple[bytes, bytes] | None = None) -> None:
+    def __init__(
+        self,
+        mounts: MountTable,
+        access: Access | None = None,
+        withhold: tuple[tuple[bytes, bytes], ...] = (),
+    ) -> None:
         self.hidden: dict[bytes, Hidden] = {}
         self.exposed: set[bytes] = set()
         self.exposed_spellings: dict[bytes, bytes] = {}
         self.withheld: dict[bytes, set[bytes]] = {}
         self.mounts = mounts
+        self.access = access or Access(set(), set())
         self.withhold = withhold
 
     def hidden_by(self, path: bytes) -> bytes | None:
@@ -87,7 +95,7 @@ class Plan:
 
 def build_plan(policy: Policy, resolver: Resolver, mounts: MountTable | None = None) -> Plan:
     """Resolve and check a policy; raises Refusal. Without `mounts` this process's table is read."""
-    plan = Plan(mounts or read_mounts(), policy.withhold)
+    plan = Plan(mounts or read_mounts(), policy.access, policy.withhold)
     for path in policy.hide:
         _add_hidden(plan, path, _resolve(resolver, path), optional=False)
     for path in policy.hide_optional:
@@ -97,7 +105,8 @@ def build_plan(policy: Policy, resolver: Resolver, mounts: MountTable | None = N
     containing = {parent for path in tops for parent in parents(path)}
     for path in policy.expose:
         _add_exposed(plan, path, _resolve(resolver, path), containing)
-    plan.withheld = withheld_names(tops)
+    _forget_exposed_aliases(plan)
+    plan.withheld = withheld_names(set(plan.hidden), policy.access.protected())
     return plan
 
 
@@ -334,3 +343,25 @@ def _add_exposed(plan: Plan, spelling: bytes, resolved: Resolved, containing: se
         )
     plan.exposed.add(path)
     plan.exposed_spellings[path] = spelling
+    _refuse_mounts_within(plan, path)
+
+
+def _forget_exposed_aliases(plan: Plan) -> None:
+    """Leave out other names of hidden content that show only what is exposed anyway."""
+    for hidden in list(plan.hidden.values()):
+        if hidden.kind == "alias" and any(plan.mounts.covers(path, hidden.path) for path in plan.exposed):
+            del plan.hidden[hidden.path]
+
+
+def _refuse_mounts_within(plan: Plan, exposed: bytes) -> None:
+    """Refuse an exposure beneath which hidden content is mounted that is not its own."""
+    for mount in plan.mounts.within(exposed):
+        if any(plan.mounts.shows(mount, path) for path in plan.hidden) and not plan.mounts.covers(
+            exposed, mount.point
+        ):
+            raise Refusal(
+                "mount-alias",
+                "hidden content is mounted beneath a path to expose",
+                "unmount it",
+                path=mount.point,
+            )

@@ -1,7 +1,7 @@
 """Read a policy from a descriptor, so that no path has to stand in a command line."""
 
 import json
-from os import fsencode, read, strerror
+from os import read, strerror
 
 from .plan import Policy
 from .refusal import Refusal
@@ -12,7 +12,11 @@ _LONGEST = 64 << 20
 
 
 def read_policy(descriptor: int) -> Policy:
-    """Read and check `runner-e2e.sandbox-policy/v1`; unknown or double keys are errors."""
+    """Read and check `runner-e2e.sandbox-policy/v1`.
+
+    Unknown or double keys are errors. Names are UTF-8 with lone surrogates for other bytes, whatever
+    the locale: another encoding would hide a path that does not exist.
+    """
     blocks = []
     length = 0
     try:
@@ -49,7 +53,7 @@ def _paths(content: dict[str, object], key: str) -> list[bytes]:
         if not isinstance(value, str) or not value or "\0" in value:
             raise _broken(f"has an entry of {key} that is not a path")
         try:
-            paths.append(fsencode(value))
+            paths.append(value.encode("utf-8", "surrogateescape"))
         except UnicodeEncodeError as error:
             raise _broken(f"has an entry of {key} that is no file name") from error
     return paths

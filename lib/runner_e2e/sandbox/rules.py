@@ -82,8 +82,58 @@ def attribute_size(version: int) -> int:
 READ_ONLY_TREES = frozenset(
     b"/bin /boot /etc /lib /lib32 /lib64 /libx32 /opt /proc /run /sbin /sys /usr /var".split()
 )
-WRITABLE_WITHIN = (b"/var/tmp",)
+WRITABLE_WITHIN = frozenset({b"/var/tmp"})
 USUAL_DEVICES = b"null zero full random urandom tty ptmx pts shm mqueue".split()
+
+
+class Access:
+    """Which of the visible places may be written: the nearest named place above a path decides.
+
+    `everywhere_read_only` is the answer where no place is named. Root's own trees are always among the
+    places when `privileged`.
+    """
+
+    __slots__ = ("everywhere_read_only", "privileged", "read_only", "writable")
+
+    def __init__(
+        self,
+        read_only: set[bytes],
+        writable: set[bytes],
+        *,
+        everywhere_read_only: bool = False,
+        privileged: bool = False,
+    ) -> None:
+        self.read_only = read_only | READ_ONLY_TREES if privileged else read_only
+        self.writable = (writable | WRITABLE_WITHIN if privileged else writable) - read_only
+        self.read_only = self.read_only - self.writable
+        self.everywhere_read_only = everywhere_read_only
+        self.privileged = privileged
+
+    def is_read_only(self, path: bytes) -> bool:
+        """Tell how a canonical path is granted."""
+        for place in (path, *parents(path)):
+            if place in self.writable:
+                return False
+            if place in self.read_only:
+                return True
+        return self.everywhere_read_only
+
+    def entries_of(self, directory: bytes) -> tuple[bool, set[bytes]]:
+        """Tell how the entries of a directory are granted, and for which names it is the reverse."""
+        usual = self.is_read_only(directory)
+        reverse = self.writable if usual else self.read_only
+        return usual, {
+            path[path.rfind(b"/") + 1 :]
+            for path in reverse
+            if path != b"/" and (path[: path.rfind(b"/")] or b"/") == directory
+        }
+
+    def protected(self) -> set[bytes]:
+        """Return the read-only places that lie in a writable one.
+
+        Rules add up: the writable place above must not be granted whole, but entry by entry.
+        """
+        return {path for path in self.read_only if path != b"/" and not self.is_read_only(parents(path)[0])}
 
 
 class Rights:
@@ -107,14 +157,15 @@ class Rights:
         return self.read_file if read_only else self.everything_file
 
 
-def withheld_names(hidden: set[bytes]) -> dict[bytes, set[bytes]]:
+def withheld_names(hidden: set[bytes], protected: set[bytes] = frozenset()) -> dict[bytes, set[bytes]]:  # type: ignore[assignment]  # only read
     """Return for each ancestor of a hidden path the names in it that are not to be granted.
 
     These are the hidden entries and the ancestors among the entries. A hidden path beneath another
-    one adds nothing: there nothing is granted anyway.
+    one adds nothing: there nothing is granted anyway. `protected` places are withheld in the same way,
+    and granted on their own.
     """
     withheld: dict[bytes, set[bytes]] = {}
-    for path in hidden:
+    for path in hidden | protected:
         above = parents(path)
         if any(parent in hidden for parent in above):
             continue
@@ -132,44 +183,20 @@ def withheld_names(hidden: set[bytes]) -> dict[bytes, set[bytes]]:
     return withheld
 
 
-def read_only_entries(directory: bytes, *, privileged: bool) -> tuple[bool, frozenset[bytes]]:
-    """Tell how the entries of an ancestor are granted: read only by default, and the exceptions.
-
-    The exceptions are names for which the default is reversed.
-    """
-    if not privileged:
-        return False, frozenset()
-    if directory == b"/":
-        return False, frozenset(tree[1:] for tree in READ_ONLY_TREES)
-    for place in (directory, *parents(directory)):
-        if place in WRITABLE_WITHIN:
-            return False, frozenset()
-        if place in READ_ONLY_TREES:
-            prefix = directory + b"/"
-            return True, frozenset(
-                path[len(prefix) :]
-                for path in WRITABLE_WITHIN
-                if path.startswith(prefix) and b"/" not in path[len(prefix) :]
-            )
-    return False, frozenset()
-
-
 def is_device(mode: int) -> bool:
     """Tell whether `st_mode` is a device node's."""
     return mode & _KIND in (_CHARACTER_DEVICE, _BLOCK_DEVICE)
 
 
 def additional_grants(
-    withheld: dict[bytes, set[bytes]], hidden: set[bytes], rights: Rights, *, privileged: bool
+    withheld: dict[bytes, set[bytes]], hidden: set[bytes], rights: Rights, access: Access
 ) -> list[tuple[bytes, int, bool]]:
-    """Return the grants below a read-only tree for root: path, rights for a directory, read only.
+    """Return the grants beside those of the ancestors' entries: path, rights for a directory, read only.
 
-    Rules add up, so a writable place inside a read-only tree takes a second rule. `/dev` may be
-    listed, but of its nodes only the usual ones opened.
+    Rules add up, so a writable place inside a read-only tree takes a second rule; a read-only place
+    inside a writable one was withheld there. For root `/dev` may be listed, but of its nodes only the
+    usual ones opened.
     """
-    if not privileged:
-        return []
-    extra: list[tuple[bytes, int, bool]] = []
 
     def is_free(path: bytes) -> bool:
         return (
@@ -178,11 +205,13 @@ def additional_grants(
             and not any(parent in hidden for parent in parents(path))
         )
 
-    extra += [(path, rights.everything, False) for path in WRITABLE_WITHIN if is_free(path)]
-    if is_free(b"/dev"):
-        extra.append((b"/dev", READ_DIR, True))
-    for name in USUAL_DEVICES:
-        path = b"/dev/" + name
-        if is_free(path):
-            extra.append((path, rights.everything, False))
+    extra = [(path, rights.everything, False) for path in sorted(access.writable) if is_free(path)]
+    extra += [(path, rights.read, True) for path in sorted(access.protected()) if is_free(path)]
+    if access.privileged:
+        if is_free(b"/dev"):
+            extra.append((b"/dev", READ_DIR, True))
+        for name in USUAL_DEVICES:
+            path = b"/dev/" + name
+            if is_free(path):
+                extra.append((path, rights.everything, False))
     return extra

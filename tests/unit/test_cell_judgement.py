@@ -1,0 +1,297 @@
+"""What a cell comes to, from what the harness proved and what the agents did."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path, PurePosixPath
+
+import pytest
+
+from runner_e2e.cell import run
+from runner_e2e.cell.reference_flow import AgentRun, AttemptTimeoutError
+from runner_e2e.cell.request import PROJECT, CellRequest, Status
+from runner_e2e.cell.root import AttemptRoot, create_root
+from runner_e2e.errors import (
+    CancelledError,
+    CandidateFailureError,
+    FailureClass,
+    InputError,
+    RunnerE2EError,
+    SandboxUnprovenError,
+    TransientInfrastructureError,
+)
+from runner_e2e.evidence.attempts import Attempt, Place, Reach
+from runner_e2e.isolation.base import BaseHidden, HarnessPlaces
+
+REQUEST = CellRequest(environ={})
+UNSANDBOXED = replace(REQUEST, sandboxed=False)
+
+
+def agent(name: str, *reaches: Reach, status: str = "done", run_status: str = "succeeded") -> AgentRun:
+    rows = tuple(
+        Attempt(Place(f"run:{name}{number}", "read", "/x", "canary"), None, reach)
+        for number, reach in enumerate(reaches)
+    )
+    return AgentRun(
+        name, "seal", issue_status=status, runs=[{"id": f"run-{name}", "status": run_status}], attempts=rows
+    )
+
+
+def attempt(*agents: AgentRun) -> run._Attempt:
+    return run._Attempt(agents=list(agents))
+
+
+def summary(status: str = "passed", launched: tuple[str, ...] = ("run-ada", "run-ben")) -> dict[str, object]:
+    reasons = [] if status == "passed" else ["a launch was refused: usage"]
+    return {"status": status, "reasons": reasons, "launches": [{"run": name} for name in launched]}
+
+
+def judged(
+    agents: run._Attempt,
+    found: dict[str, object],
+    failure: RunnerE2EError | None = None,
+    request: CellRequest = REQUEST,
+) -> RunnerE2EError | None:
+    return run._judge(request, agents, found, failure)
+
+
+GOOD = attempt(agent("ada", Reach.TRIED, Reach.VISIBLE), agent("ben", Reach.TRIED))
+
+
+def test_proven_isolation_and_finished_work_pass() -> None:
+    assert judged(GOOD, summary()) is None
+    assert run._result(None)[:3] == (Status.PASSED, None, 0)
+
+
+@pytest.mark.parametrize("status", ["failed", "absent", "mismatch"])
+@pytest.mark.parametrize(
+    "failure", [None, CandidateFailureError("x", "y"), TransientInfrastructureError("x", "y")]
+)
+def test_without_proof_nothing_else_counts(status: str, failure: RunnerE2EError | None) -> None:
+    verdict = judged(GOOD, summary(status), failure)
+
+    assert isinstance(verdict, SandboxUnprovenError)
+    assert "a launch was refused: usage" in str(verdict)
+    assert verdict.exit_code == 3
+
+
+def test_the_first_reason_for_missing_proof_is_kept() -> None:
+    first = SandboxUnprovenError("the probe failed", "look")
+
+    assert judged(GOOD, summary("failed"), first) is first
+
+
+@pytest.mark.parametrize("failure", [CancelledError(15), InputError("x", "y")])
+@pytest.mark.parametrize("status", ["passed", "absent"])
+def test_a_stop_and_a_refusal_stay_what_they_are(status: str, failure: RunnerE2EError) -> None:
+    for request in (REQUEST, UNSANDBOXED):
+        assert judged(GOOD, summary(status), failure, request) is failure
+
+
+@pytest.mark.parametrize(
+    "launched", [(), ("run-ada",), ("run-ada", "run-ada"), ("other", "another", "third")]
+)
+def test_an_agent_without_a_launch_of_its_own_is_unproven(launched: tuple[str, ...]) -> None:
+    verdict = judged(GOOD, summary(launched=launched))
+
+    assert isinstance(verdict, SandboxUnprovenError)
+    assert "without a launch" in str(verdict)
+
+
+def test_an_agent_without_a_run_is_unproven() -> None:
+    idle = agent("ben")
+    idle.runs = []
+
+    assert isinstance(judged(attempt(agent("ada"), idle), summary()), SandboxUnprovenError)
+
+
+def test_every_run_of_an_agent_needs_its_launch() -> None:
+    twice = agent("ada")
+    twice.runs = [*twice.runs, {"id": "run-ada-2", "status": "succeeded"}]
+
+    assert isinstance(judged(attempt(twice, agent("ben")), summary()), SandboxUnprovenError)
+    assert judged(attempt(twice, agent("ben")), summary(launched=("run-ada", "run-ada-2", "run-ben"))) is None
+
+
+def test_what_an_agent_reached_makes_its_result_worthless() -> None:
+    verdict = judged(
+        attempt(agent("ada", Reach.REACHED, status="todo"), agent("ben", Reach.REACHED)), summary()
+    )
+
+    assert verdict is not None
+    assert verdict.failure_class is FailureClass.CONTAMINATED
+    assert verdict.exit_code == 1
+    assert "run:ada0, run:ben0" in str(verdict)
+
+
+@pytest.mark.parametrize(
+    "unfinished",
+    [agent("ben", status="in_progress"), agent("ben", status=""), agent("ben", run_status="failed")],
+)
+def test_unfinished_work_is_the_candidates_failure(unfinished: AgentRun) -> None:
+    verdict = judged(attempt(agent("ada"), unfinished), summary())
+
+    assert isinstance(verdict, CandidateFailureError)
+    assert verdict.exit_code == 1
+    assert "the issue of ben" in str(verdict)
+    assert "ada" not in str(verdict)
+
+
+def test_a_timeout_keeps_its_own_status() -> None:
+    late = AttemptTimeoutError("too late", "wait")
+
+    verdict = judged(GOOD, summary(), late)
+
+    assert verdict is late
+    assert run._result(verdict) == (
+        Status.TIMED_OUT,
+        FailureClass.TRANSIENT_INFRASTRUCTURE,
+        3,
+        "too late. wait.",
+    )
+
+
+def test_without_the_domain_a_cell_never_passes() -> None:
+    verdict = judged(attempt(agent("ada", Reach.REACHED)), summary("failed"), None, UNSANDBOXED)
+
+    assert isinstance(verdict, SandboxUnprovenError)
+    assert "reached 1 hidden places" in str(verdict)
+    assert isinstance(judged(GOOD, summary(), None, UNSANDBOXED), SandboxUnprovenError)
+
+
+@pytest.mark.parametrize(
+    ("failure", "status", "code"),
+    [
+        (CancelledError(15), Status.CANCELLED, 143),
+        (CancelledError(2), Status.CANCELLED, 130),
+        (InputError("x", "y"), Status.REFUSED, 2),
+        (SandboxUnprovenError("x", "y"), Status.FAILED, 3),
+        (RunnerE2EError("x", "y"), Status.FAILED, 3),
+    ],
+)
+def test_each_end_has_its_status_and_exit_code(failure: RunnerE2EError, status: Status, code: int) -> None:
+    found = run._result(failure)
+
+    assert (found[0], found[2]) == (status, code)
+    assert found[3] == str(failure)
+
+
+def test_contamination_counts_what_was_tried_reached_known_and_left_out() -> None:
+    rows = [agent("ada", Reach.REACHED, Reach.VISIBLE, Reach.NOT_TRIED), agent("ben", Reach.REACHED)]
+
+    found = run._contamination(rows)
+
+    assert found == {
+        "tried": 0,
+        "reached": ["run:ada0", "run:ben0"],
+        "knownGaps": ["run:ada1"],
+        "notTried": ["run:ada2"],
+    }
+
+
+# Where the harness lies, and what it hides of itself.
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> AttemptRoot:
+    return create_root("instance", tmp_path)
+
+
+def places_of(root: AttemptRoot, **changes: object) -> HarnessPlaces:
+    return run._places(replace(REQUEST, **changes), root)  # type: ignore[arg-type]  # one of several fields
+
+
+def test_the_harness_hides_itself_its_target_and_its_results(root: AttemptRoot, tmp_path: Path) -> None:
+    places = places_of(root, evidence_parent=tmp_path / "x" / ".." / "results", key="k")
+
+    assert places.root == PurePosixPath(root.path)
+    assert places.project == PurePosixPath(PROJECT)
+    assert places.target == PurePosixPath(root.target)
+    assert places.evidence == PurePosixPath(tmp_path.resolve() / "results" / "k")
+
+
+@pytest.mark.parametrize("home", ["/", "", "relative", "./x"])
+def test_a_home_that_is_none_is_left_out(root: AttemptRoot, home: str) -> None:
+    homes = {str(path) for path in places_of(root, environ={"HOME": home}).homes}
+
+    assert homes <= {run._user_home()}
+
+
+def test_both_homes_count(root: AttemptRoot) -> None:
+    assert PurePosixPath("/github/home") in places_of(root, environ={"HOME": "/github/home"}).homes
+
+
+def test_what_the_input_names_is_hidden_by_its_real_name(root: AttemptRoot, tmp_path: Path) -> None:
+    (tmp_path / "answers").mkdir()
+    (tmp_path / "link").symlink_to("answers")
+
+    assert places_of(root, hide=(tmp_path / "link",)).extra == (
+        PurePosixPath(tmp_path.resolve() / "answers"),
+    )
+
+
+def test_an_input_that_hides_nothing_or_everything_is_refused(root: AttemptRoot, tmp_path: Path) -> None:
+    for path in (tmp_path / "missing", root.path, root.path.parent, Path("/")):
+        with pytest.raises(InputError, match="input hide"):
+            places_of(root, hide=(path,))
+
+
+# Hard links, looked for once before the agents start.
+
+HIDDEN = ("private", "target/tests")
+
+
+def hidden_in(root: AttemptRoot) -> BaseHidden:
+    required = (PurePosixPath(root.private),)
+    return BaseHidden(required, (PurePosixPath(root.target) / "tests", PurePosixPath("/etc")))
+
+
+def plant(path: Path) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("x")
+    return path
+
+
+def test_trees_without_second_names_pass(root: AttemptRoot) -> None:
+    plant(root.private / "case.json")
+    plant(root.instance_root / "secrets" / "key")
+    plant(root.instance_root / "workspaces" / "a" / "file")
+
+    assert run._scan(root, hidden_in(root)) == []
+
+
+@pytest.mark.parametrize(
+    "place", ["private/a", "target/tests/deep/a", "I/secrets/master.key", "I/db/pg_wal/1"]
+)
+@pytest.mark.parametrize("elsewhere", ["I/workspaces/agent/link", "bin/link", "I/data/link"])
+def test_a_second_name_of_what_must_not_be_seen_stops_the_cell(
+    root: AttemptRoot, place: str, elsewhere: str
+) -> None:
+    def path_of(name: str) -> Path:
+        return root.instance_root / name[2:] if name.startswith("I/") else root.path / name
+
+    path = plant(path_of(place))
+    link = path_of(elsewhere)
+    link.parent.mkdir(parents=True, exist_ok=True)
+    os.link(path, link)
+
+    with pytest.raises(SandboxUnprovenError, match="another name") as caught:
+        run._scan(root, hidden_in(root))
+
+    assert str(path) in str(caught.value)
+
+
+def test_a_second_name_elsewhere_is_recorded(root: AttemptRoot) -> None:
+    path = plant(root.instance_root / "data" / "backups" / "store")
+    os.link(path, plant(root.path / "bin" / "x").parent / "link")
+
+    assert run._scan(root, hidden_in(root)) == [str(path)]
+
+
+def test_two_names_that_are_both_hidden_are_none_outside(root: AttemptRoot) -> None:
+    path = plant(root.instance_root / "secrets" / "key")
+    second = plant(root.private / "x").parent / "key"
+    os.link(path, second)
+
+    assert run._scan(root, hidden_in(root)) == []
