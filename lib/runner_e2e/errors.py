@@ -88,6 +88,12 @@ class CandidateFailureError(RunnerE2EError):
     failure_class = FailureClass.CANDIDATE_FAILURE
 
 
+class ContaminatedError(RunnerE2EError):
+    """An agent saw what it must not see, or did what the cell did not order."""
+
+    failure_class = FailureClass.CONTAMINATED
+
+
 class CleanupError(RunnerE2EError):
     """Processes or files of an attempt were left behind."""
 

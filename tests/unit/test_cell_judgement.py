@@ -8,8 +8,8 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
-from runner_e2e.cell import run
-from runner_e2e.cell.reference_flow import AgentRun, AttemptTimeoutError
+from runner_e2e.cell import hidden, judgement
+from runner_e2e.cell.reference_flow import AgentRun, AttemptTimeoutError, Coverage
 from runner_e2e.cell.request import PROJECT, CellRequest, Status
 from runner_e2e.cell.root import AttemptRoot, create_root
 from runner_e2e.errors import (
@@ -38,8 +38,8 @@ def agent(name: str, *reaches: Reach, status: str = "done", run_status: str = "s
     )
 
 
-def attempt(*agents: AgentRun) -> run._Attempt:
-    return run._Attempt(agents=list(agents))
+def attempt(*agents: AgentRun) -> judgement.Gathered:
+    return judgement.Gathered(agents=list(agents))
 
 
 def summary(status: str = "passed", launched: tuple[str, ...] = ("run-ada", "run-ben")) -> dict[str, object]:
@@ -48,12 +48,12 @@ def summary(status: str = "passed", launched: tuple[str, ...] = ("run-ada", "run
 
 
 def judged(
-    agents: run._Attempt,
+    agents: judgement.Gathered,
     found: dict[str, object],
     failure: RunnerE2EError | None = None,
     request: CellRequest = REQUEST,
 ) -> RunnerE2EError | None:
-    return run._judge(request, agents, found, failure)
+    return judgement.judge(request, agents, found, failure)
 
 
 GOOD = attempt(agent("ada", Reach.TRIED, Reach.VISIBLE), agent("ben", Reach.TRIED))
@@ -61,7 +61,7 @@ GOOD = attempt(agent("ada", Reach.TRIED, Reach.VISIBLE), agent("ben", Reach.TRIE
 
 def test_proven_isolation_and_finished_work_pass() -> None:
     assert judged(GOOD, summary()) is None
-    assert run._result(None)[:3] == (Status.PASSED, None, 0)
+    assert judgement.describe_result(None)[:3] == (Status.PASSED, None, 0)
 
 
 @pytest.mark.parametrize("status", ["failed", "absent", "mismatch"])
@@ -144,7 +144,7 @@ def test_a_timeout_keeps_its_own_status() -> None:
     verdict = judged(GOOD, summary(), late)
 
     assert verdict is late
-    assert run._result(verdict) == (
+    assert judgement.describe_result(verdict) == (
         Status.TIMED_OUT,
         FailureClass.TRANSIENT_INFRASTRUCTURE,
         3,
@@ -171,7 +171,7 @@ def test_without_the_domain_a_cell_never_passes() -> None:
     ],
 )
 def test_each_end_has_its_status_and_exit_code(failure: RunnerE2EError, status: Status, code: int) -> None:
-    found = run._result(failure)
+    found = judgement.describe_result(failure)
 
     assert (found[0], found[2]) == (status, code)
     assert found[3] == str(failure)
@@ -180,14 +180,59 @@ def test_each_end_has_its_status_and_exit_code(failure: RunnerE2EError, status: 
 def test_contamination_counts_what_was_tried_reached_known_and_left_out() -> None:
     rows = [agent("ada", Reach.REACHED, Reach.VISIBLE, Reach.NOT_TRIED), agent("ben", Reach.REACHED)]
 
-    found = run._contamination(rows)
+    found = judgement.contamination(judgement.Gathered(agents=rows))
 
     assert found == {
         "tried": 0,
         "reached": ["run:ada0", "run:ben0"],
         "knownGaps": ["run:ada1"],
         "notTried": ["run:ada2"],
+        "foreign": [],
+        "searchedBytes": 0,
+        "unsearched": [],
     }
+
+
+def finished(*agents: AgentRun, **fields: object) -> judgement.Gathered:
+    return judgement.Gathered(agents=list(agents), **fields)  # type: ignore[arg-type]  # one of several fields
+
+
+@pytest.mark.parametrize(
+    ("fields", "failure"),
+    [
+        pytest.param({"foreign": ["agent x (process)"]}, FailureClass.CONTAMINATED, id="foreign-agent"),
+        pytest.param({"changed": ["paperclip-runnerd was changed"]}, FailureClass.CONTAMINATED, id="changed"),
+        pytest.param({"coverage": Coverage(1, ["x"])}, FailureClass.SANDBOX_UNPROVEN, id="unsearched"),
+    ],
+)
+def test_work_that_is_done_is_no_pass_when_something_else_happened(
+    fields: dict[str, object], failure: FailureClass
+) -> None:
+    one = agent("ada", Reach.TRIED)
+    verdict = judged(finished(one, **fields), summary())
+
+    assert verdict is not None
+    assert verdict.failure_class is failure
+
+
+def test_an_agent_has_to_follow_every_lead() -> None:
+    one = agent("ada", Reach.TRIED, Reach.NOT_TRIED)
+    verdict = judged(finished(one), summary())
+
+    assert verdict is not None
+    assert verdict.failure_class is FailureClass.CANDIDATE_FAILURE
+    assert "run:ada1" in str(verdict)
+
+
+def test_processes_left_running_end_a_pass_but_no_other_verdict() -> None:
+    left = judgement.Gathered(leftovers=["sleep (7)"])
+    other = CandidateFailureError("a", "b")
+
+    cleanup = judgement.judge_leftovers(left, None)
+    assert cleanup is not None
+    assert cleanup.failure_class is FailureClass.CLEANUP_FAILURE
+    assert judgement.judge_leftovers(left, other) is other
+    assert judgement.judge_leftovers(judgement.Gathered(), None) is None
 
 
 # Where the harness lies, and what it hides of itself.
@@ -199,7 +244,7 @@ def root(tmp_path: Path) -> AttemptRoot:
 
 
 def places_of(root: AttemptRoot, **changes: object) -> HarnessPlaces:
-    return run._places(replace(REQUEST, **changes), root)  # type: ignore[arg-type]  # one of several fields
+    return hidden.harness_places(replace(REQUEST, **changes), root)  # type: ignore[arg-type]  # one of several fields
 
 
 def test_the_harness_hides_itself_its_target_and_its_results(root: AttemptRoot, tmp_path: Path) -> None:
@@ -215,7 +260,7 @@ def test_the_harness_hides_itself_its_target_and_its_results(root: AttemptRoot, 
 def test_a_home_that_is_none_is_left_out(root: AttemptRoot, home: str) -> None:
     homes = {str(path) for path in places_of(root, environ={"HOME": home}).homes}
 
-    assert homes <= {run._user_home()}
+    assert homes <= {hidden.user_home()}
 
 
 def test_both_homes_count(root: AttemptRoot) -> None:
@@ -258,7 +303,7 @@ def test_trees_without_second_names_pass(root: AttemptRoot) -> None:
     plant(root.instance_root / "secrets" / "key")
     plant(root.instance_root / "workspaces" / "a" / "file")
 
-    assert run._scan(root, hidden_in(root)) == []
+    assert hidden.scan_for_aliases(root, hidden_in(root)) == []
 
 
 @pytest.mark.parametrize(
@@ -277,7 +322,7 @@ def test_a_second_name_of_what_must_not_be_seen_stops_the_cell(
     os.link(path, link)
 
     with pytest.raises(SandboxUnprovenError, match="another name") as caught:
-        run._scan(root, hidden_in(root))
+        hidden.scan_for_aliases(root, hidden_in(root))
 
     assert str(path) in str(caught.value)
 
@@ -286,7 +331,7 @@ def test_a_second_name_elsewhere_is_recorded(root: AttemptRoot) -> None:
     path = plant(root.instance_root / "data" / "backups" / "store")
     os.link(path, plant(root.path / "bin" / "x").parent / "link")
 
-    assert run._scan(root, hidden_in(root)) == [str(path)]
+    assert hidden.scan_for_aliases(root, hidden_in(root)) == [str(path)]
 
 
 def test_two_names_that_are_both_hidden_are_none_outside(root: AttemptRoot) -> None:
@@ -294,4 +339,4 @@ def test_two_names_that_are_both_hidden_are_none_outside(root: AttemptRoot) -> N
     second = plant(root.private / "x").parent / "key"
     os.link(path, second)
 
-    assert run._scan(root, hidden_in(root)) == []
+    assert hidden.scan_for_aliases(root, hidden_in(root)) == []

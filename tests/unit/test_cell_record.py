@@ -13,7 +13,7 @@ import pytest
 from runner_e2e.cell.decoy import VARIABLE, ensure_decoy, read_decoy
 from runner_e2e.cell.record import CellRecord, write_json
 from runner_e2e.cell.request import DEFAULT_CELL, PROJECT, CellOutcome, CellRequest, Preset, Status
-from runner_e2e.cell.root import create_root, remove_root
+from runner_e2e.cell.root import create_root
 from runner_e2e.errors import FailureClass, InputError, SandboxUnprovenError, UnsupportedHostError
 
 
@@ -184,8 +184,6 @@ def test_a_root_is_private_and_has_its_parts(tmp_path: Path) -> None:
     assert root.instance_root == root.path / "paperclip-home" / "instances" / "instance-1"
     for path in (root.path, root.private, root.bin, root.scratch, root.instance_root.parent):
         assert stat.S_IMODE(path.stat().st_mode) == 0o700
-    assert remove_root(root) is None
-    assert not root.path.exists()
 
 
 def test_two_attempts_share_no_root(tmp_path: Path) -> None:
@@ -195,10 +193,3 @@ def test_two_attempts_share_no_root(tmp_path: Path) -> None:
 def test_a_root_that_cannot_be_made_is_said_to_be_so(tmp_path: Path) -> None:
     with pytest.raises(UnsupportedHostError, match="writable for this user"):
         create_root("i", tmp_path / "missing")
-
-
-def test_what_cannot_be_removed_is_named(tmp_path: Path) -> None:
-    root = create_root("i", tmp_path)
-    remove_root(root)
-
-    assert remove_root(root) == str(root.path)

@@ -17,6 +17,7 @@ from runner_e2e.evidence import journal
 from runner_e2e.evidence.attempts import Attempt, Finding, Place, Reach, judge_attempts
 from runner_e2e.evidence.manifest import build_manifest, write_manifest
 from runner_e2e.evidence.redaction import Redactor
+from runner_e2e.evidence.search import Search
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -183,7 +184,9 @@ GAP = Place("run:harnessCmdline", "cmdline", "1", "canary2222", known_gap=True)
 
 def reach_of(place: Place, finding: Finding | None, written: bytes) -> Attempt:
     findings = {} if finding is None else {place.id: finding}
-    (row,) = judge_attempts([place], findings, written)
+    search = Search.of([place.canary])
+    search.search_bytes(written)
+    (row,) = judge_attempts([place], findings, search.found)
     return row
 
 
@@ -209,6 +212,6 @@ def test_without_a_word_about_it_a_place_was_not_tried() -> None:
 def test_every_place_has_a_row_in_its_order() -> None:
     findings = {"unknown": Finding("unknown", "obtained", None), GAP.id: Finding(GAP.id, "denied", "13")}
 
-    rows = judge_attempts([GAP, HIDDEN], findings, b"")
+    rows = judge_attempts([GAP, HIDDEN], findings, set())
 
     assert [(row.place, row.reach) for row in rows] == [(GAP, Reach.TRIED), (HIDDEN, Reach.NOT_TRIED)]

@@ -86,6 +86,18 @@ class ControlPlane:
         """Return the bodies of an issue's comments."""
         return [str(row.get("body", "")) for row in _rows(self._get(f"/api/issues/{issue}/comments"))]
 
+    def companies(self) -> list[str]:
+        """Return the ids of all companies."""
+        return [str(row.get("id")) for row in _rows(self._get("/api/companies"))]
+
+    def agents(self, company: str) -> list[Body]:
+        """Return the agents of a company."""
+        return _rows(self._get(f"/api/companies/{company}/agents"))
+
+    def run_ids(self, company: str) -> list[str]:
+        """Return the ids of all runs of a company."""
+        return [str(row.get("id")) for row in _rows(self._get(f"/api/companies/{company}/heartbeat-runs"))]
+
     def runs(self, company: str, agent: str) -> list[Body]:
         """Return an agent's runs, each with its details."""
         rows = _rows(self._get(f"/api/companies/{company}/heartbeat-runs", {"agentId": agent}))

@@ -1,5 +1,6 @@
 """Start a server in its own session, stop it, and find what it left running."""
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -10,8 +11,10 @@ from pathlib import Path
 import psutil
 
 from runner_e2e.errors import TransientInfrastructureError
+from runner_e2e.sandbox.kernel import set_child_subreaper
 
 TERM_GRACE_S = 5.0
+_MOST_NAMED = 20
 
 
 class ServerProcess:
@@ -60,30 +63,69 @@ class ServerProcess:
                 continue
 
 
-def end_leftovers(root: Path) -> list[str]:
-    """Kill processes that still work beneath an attempt's root; return their names.
+class Family:
+    """The processes that this one started, or that were left to it, since `adopt_orphans`.
 
-    Found by command line, working directory or environment, since an agent may have left its group.
+    A process that forks, leaves its group and loses its parent would belong to nobody; as a subreaper
+    this process inherits it, so that it can be found and ended.
     """
-    place = str(root)
-    found = [process for process in psutil.process_iter() if _concerns(process, place)]
-    for process in found:
-        try:
-            process.kill()
-        except psutil.NoSuchProcess:
-            continue
-    psutil.wait_procs(found, timeout=TERM_GRACE_S)
-    return sorted(f"{_name(process)} ({process.pid})" for process in found)
+
+    def __init__(self) -> None:
+        self._before = {child.pid for child in psutil.Process().children(recursive=True)}
+
+    def adopt_orphans(self) -> None:
+        """Become the parent of every orphan below."""
+        set_child_subreaper()
+
+    def end(self, root: Path) -> list[str]:
+        """Kill whatever is left, also what only works beneath an attempt's root; return the names.
+
+        A process that forks as fast as it is killed is followed until the grace period is over.
+        """
+        names: dict[int, str] = {}
+        deadline = time.monotonic() + TERM_GRACE_S
+        while time.monotonic() < deadline:
+            found = self._find(str(root))
+            if not found:
+                break
+            for process in found:
+                names[process.pid] = f"{_name(process)} ({process.pid})"
+                with contextlib.suppress(psutil.Error):
+                    process.kill()
+            psutil.wait_procs(found, timeout=0.05)
+        return sorted(names.values())[:_MOST_NAMED]
+
+    def _find(self, place: str) -> list[psutil.Process]:
+        children = [
+            child for child in psutil.Process().children(recursive=True) if child.pid not in self._before
+        ]
+        known = {child.pid for child in children}
+        elsewhere = [
+            process
+            for process in psutil.process_iter()
+            if process.pid not in known and _concerns(process, place)
+        ]
+        return [process for process in (*children, *elsewhere) if not _is_zombie(process)]
+
+
+def _is_zombie(process: psutil.Process) -> bool:
+    """Tell whether a process has ended; one of this process's own is collected."""
+    try:
+        if process.status() != psutil.STATUS_ZOMBIE:
+            return False
+        if process.ppid() == os.getpid():
+            process.wait(0)
+    except psutil.Error:
+        return True
+    return True
 
 
 def _concerns(process: psutil.Process, place: str) -> bool:
     if process.pid == os.getpid():
         return False
     try:
-        if process.status() == psutil.STATUS_ZOMBIE:
-            return False
         words = [*process.cmdline(), process.cwd(), process.environ().get("HOME", "")]
-    except (psutil.NoSuchProcess, psutil.AccessDenied):
+    except (psutil.Error, OSError):
         return False
     return any(place in word for word in words)
 
@@ -91,7 +133,7 @@ def _concerns(process: psutil.Process, place: str) -> bool:
 def _name(process: psutil.Process) -> str:
     try:
         return process.name()
-    except psutil.NoSuchProcess:
+    except psutil.Error:
         return "ended"
 
 

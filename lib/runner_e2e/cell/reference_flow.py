@@ -20,12 +20,15 @@ from runner_e2e.cell.request import PROJECT
 from runner_e2e.cell.root import AttemptRoot
 from runner_e2e.errors import RunnerE2EError, TransientInfrastructureError
 from runner_e2e.evidence.attempts import Attempt, Finding, Place, judge_attempts
+from runner_e2e.evidence.search import Search
 from runner_e2e.isolation.environment import GENERATED_SECRETS, build_child_environment
+from runner_e2e.isolation.paths import SHARED_FIRST_USE
 
 AGENTS = ("ada", "ben")
 READY_TIMEOUT_S = 30.0
 _TASK_SCHEMA = "runner-e2e.reference-task/v1"
-_LONGEST_TEXT = 8 << 20  # bytes of one file of an agent that are searched for canaries
+_LONGEST_TEXT = 8 << 20  # bytes of an agent's report that are read
+ADAPTER = "paperclip_runner"
 
 
 @dataclass(slots=True)
@@ -51,6 +54,14 @@ class AgentRun:
             and bool(self.runs)
             and all(run.get("status") == "succeeded" for run in self.runs)
         )
+
+
+@dataclass(frozen=True, slots=True)
+class Coverage:
+    """How much of what the agents wrote was searched, and what was not."""
+
+    searched_bytes: int
+    unsearched: list[str]
 
 
 class AttemptTimeoutError(RunnerE2EError):
@@ -123,7 +134,7 @@ def start_agents(control_plane: ControlPlane, places: Sequence[Place]) -> tuple[
             "lifecycleMode": "per_turn",
             "opencodePermissionMode": "allow",
         }
-        run.agent = control_plane.create_agent(company, run.name, "paperclip_runner", config)
+        run.agent = control_plane.create_agent(company, run.name, ADAPTER, config)
     for run in agents:
         peers = [place for other in agents if other is not run for place in peer_places(other.seal)]
         run.places = [*places, *peers]
@@ -160,11 +171,50 @@ def follow_agents(
         run.comments = control_plane.comments(run.issue)
 
 
-def judge_agents(root: AttemptRoot, company: str, agents: Sequence[AgentRun]) -> None:
-    """Search everything each agent wrote for canaries, and read its own account."""
+def judge_agents(
+    root: AttemptRoot, company: str, agents: Sequence[AgentRun], launches: Sequence[Mapping[str, object]]
+) -> Coverage:
+    """Search everything each agent wrote for canaries, and read its own account.
+
+    What all agents may write is nobody's in particular: a canary there counts for each of them, but a
+    text that one agent was given may well stand there by its own hand.
+    """
+    seals = {run.seal for run in agents}
+    shared = Search.of({place.canary for run in agents for place in run.places} - seals)
+    for place in SHARED_FIRST_USE:
+        if place != "workspaces":
+            shared.search_tree(root.instance_root / place)
+    searches = [shared]
     for run in agents:
+        search = Search.of({place.canary for place in run.places})
+        for comment in run.comments:
+            search.search_bytes(comment.encode("utf-8", "surrogateescape"))
+        for path in _places_of(root, company, run, launches):
+            search.search_tree(Path(path))
         run.report = _read_report(root, run)
-        run.attempts = judge_attempts(run.places, _findings(run.report), _written(root, company, run))
+        run.attempts = judge_attempts(run.places, _findings(run.report), search.found | shared.found)
+        searches.append(search)
+    return Coverage(
+        sum(search.searched_bytes for search in searches),
+        [path for search in searches for path in search.unsearched],
+    )
+
+
+def find_foreign(control_plane: ControlPlane, company: str, agents: Sequence[AgentRun]) -> list[str]:
+    """Return what the server holds that this cell did not order: companies, agents, their runs.
+
+    The API is open to everything on this machine, and an agent of another kind than ours runs outside
+    any domain.
+    """
+    ours = {run.agent for run in agents}
+    foreign = [f"company {other}" for other in control_plane.companies() if other != company]
+    for row in control_plane.agents(company):
+        name, adapter = str(row.get("id")), str(row.get("adapterType"))
+        if name not in ours or adapter != ADAPTER:
+            foreign.append(f"agent {name} ({adapter})")
+    known = {str(row.get("id")) for run in agents for row in run.runs}
+    foreign += [f"run {run}" for run in control_plane.run_ids(company) if run not in known]
+    return foreign
 
 
 def _describe(run: AgentRun) -> str:
@@ -185,9 +235,11 @@ def _workspace(root: AttemptRoot, run: AgentRun) -> Path:
 def _read_report(root: AttemptRoot, run: AgentRun) -> Mapping[str, object]:
     path = _workspace(root, run) / "report.json"
     try:
-        if path.is_symlink() or path.stat().st_size > _LONGEST_TEXT:
-            return {}
-        content = json.loads(path.read_bytes())
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        with os.fdopen(descriptor, "rb") as file:
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                return {}
+            content = json.loads(file.read(_LONGEST_TEXT))
     except (OSError, ValueError, RecursionError):
         return {}
     return content if isinstance(content, dict) else {}
@@ -205,33 +257,25 @@ def _findings(report: Mapping[str, object]) -> dict[str, Finding]:
     return findings
 
 
-def _written(root: AttemptRoot, company: str, run: AgentRun) -> bytes:
-    """Return everything the agent wrote: workspace, own sessions, run logs, comments."""
-    places = [
-        _workspace(root, run),
-        root.instance_root / "data" / "run-logs" / company / run.agent,
-    ]
+def _places_of(
+    root: AttemptRoot, company: str, run: AgentRun, launches: Sequence[Mapping[str, object]]
+) -> list[str]:
+    """Return where the agent could write: its workspace, its run logs, what its launches were shown."""
+    places = {
+        str(_workspace(root, run)),
+        str(root.instance_root / "data" / "run-logs" / company / run.agent),
+    }
+    own = {row.get("id") for row in run.runs}
     for row in run.runs:
         context = row.get("contextSnapshot")
         state = context.get("stateDir") if isinstance(context, dict) else None
-        if isinstance(state, str):
-            places.append(Path(state).parent)
-    texts = [comment.encode() for comment in run.comments]
-    for place in places:
-        if not place.is_relative_to(root.instance_root):
-            continue
-        texts += [
-            _read(path) for path in sorted(place.rglob("*")) if not path.is_symlink() and path.is_file()
-        ]
-    return b"\n".join(texts)
-
-
-def _read(path: Path) -> bytes:
-    try:
-        with path.open("rb") as file:
-            return file.read(_LONGEST_TEXT)
-    except OSError:
-        return b""
+        if isinstance(state, str) and Path(state).is_relative_to(root.instance_root):
+            places.add(str(Path(state).parent))
+    for launch in launches:
+        exposed = launch.get("exposed")
+        if launch.get("run") in own and isinstance(exposed, list):
+            places.update(str(path) for path in exposed)
+    return sorted(places)
 
 
 def _free_port() -> int:

@@ -23,10 +23,22 @@ HOME_CREDENTIALS = (
     ".aws",
     ".netrc",
     ".npmrc",
+    ".azure",
+    ".bash_history",
+    ".cargo/credentials",
+    ".cargo/credentials.toml",
+    ".claude",
+    ".claude.json",
+    ".codex",
+    ".config",
+    ".gem/credentials",
     ".git-credentials",
     ".gnupg",
     ".kube",
+    ".local/share/opencode",
+    ".m2/settings.xml",
     ".pypirc",
+    "actions-runner",
 )
 RUNNER_CREDENTIALS = (".credentials", ".credentials_rsaparams", ".runner")
 
@@ -81,6 +93,10 @@ def _runner_places(places: HarnessPlaces, environ: Mapping[str, str]) -> Iterabl
         file = _absolute(environ.get(name))
         if file is not None:
             yield _directory_or_entry(file, places)
+    workspace = _absolute(environ.get("GITHUB_WORKSPACE"))
+    if workspace is not None:
+        # Its git configuration may hold the checkout's token.
+        yield from (workspace / name for name in (".git", ".env", "tests"))
     temporary = _absolute(environ.get("RUNNER_TEMP"))
     if temporary is not None:
         yield temporary

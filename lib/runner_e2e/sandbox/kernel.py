@@ -77,6 +77,7 @@ _AT_FDCWD = -100
 
 _PR_SET_SECCOMP = 22
 _PR_CAPBSET_DROP = 24
+_PR_SET_CHILD_SUBREAPER = 36
 _PR_SET_NO_NEW_PRIVS = 38
 _PR_GET_NO_NEW_PRIVS = 39
 _PR_CAP_AMBIENT = 47
@@ -169,6 +170,11 @@ def install_filter(program: bytes) -> None:
 def open_unix_socket() -> None:
     """Open and close a Unix stream socket."""
     close(_check(_socket(AF_UNIX, _SOCK_STREAM, 0)))
+
+
+def set_child_subreaper() -> None:
+    """Have orphaned descendants become children of this process; used by the harness."""
+    _check(_prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0))
 
 
 def change_own_limit_by_pid() -> None:

@@ -1,0 +1,86 @@
+"""What a cell's launches hide beside their run's scope, and whether it has other names."""
+
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path, PurePosixPath
+from pwd import getpwuid
+
+from runner_e2e.cell.request import PROJECT, CellRequest
+from runner_e2e.cell.root import AttemptRoot
+from runner_e2e.errors import InputError, SandboxUnprovenError
+from runner_e2e.isolation.base import BaseHidden, HarnessPlaces
+from runner_e2e.isolation.paths import HIDDEN_IN_INSTANCE
+from runner_e2e.sandbox.aliases import scan_aliases
+
+# An alias into one of these refuses the start; elsewhere package stores make them, and it is recorded.
+_NEVER_ALIASED = ("private", "tests", "secrets", "db")
+_MOST_NAMED = 20
+
+
+def harness_places(request: CellRequest, root: AttemptRoot) -> HarnessPlaces:
+    """Return where the harness lies on this host; refuses a `hide` that cannot be honoured."""
+    homes = {user_home(), request.environ.get("HOME", "")} - {"", "/"}
+    for path in request.hide:
+        if not path.exists() or root.path.is_relative_to(path.resolve()):
+            raise InputError(
+                f"The path to hide {path} does not exist or contains the attempt itself",
+                "Correct the input hide",
+            )
+    return HarnessPlaces(
+        root=PurePosixPath(root.path),
+        project=PurePosixPath(PROJECT),
+        # Without a virtual environment this would be the system's own tree.
+        environment=PurePosixPath(sys.prefix) if sys.prefix != sys.base_prefix else None,
+        target=PurePosixPath(root.target),
+        homes=tuple(PurePosixPath(home) for home in sorted(homes) if home.startswith("/")),
+        evidence=PurePosixPath((request.evidence_parent / request.key).resolve()),
+        extra=tuple(PurePosixPath(path.resolve()) for path in request.hide),
+    )
+
+
+def user_home() -> str:
+    """Return the home of this user by the user database, or nothing for a user it does not know."""
+    try:
+        return getpwuid(os.getuid()).pw_dir
+    except KeyError:
+        return ""
+
+
+def scan_for_aliases(root: AttemptRoot, hidden: BaseHidden) -> list[str]:
+    """Refuse hard links into what must never be seen; return those elsewhere, by path.
+
+    Package stores and local clones make many: of each tree outside the attempt the first few are named.
+    """
+    tops = {*paths(hidden.required), *paths(hidden.optional)}
+    tops |= {root.instance_root / place for place in HIDDEN_IN_INSTANCE}
+    # A tree inside another would be counted twice.
+    outermost = [path for path in sorted(tops) if not tops.intersection(path.parents)]
+    own = [os.fsencode(path) for path in outermost if path.is_relative_to(root.path)]
+    found = [os.fsdecode(alias.path) for alias in scan_aliases(own, set())]
+    for name in found:
+        parts = PurePosixPath(name).relative_to(PurePosixPath(root.path)).parts
+        if any(part in _NEVER_ALIASED for part in parts):
+            raise SandboxUnprovenError(
+                f"A hidden file has another name outside of what is hidden: {name}",
+                "Remove its other names before the cell starts",
+            )
+    for path in outermost:
+        if not path.is_relative_to(root.path):
+            found += _scan_elsewhere(path)
+    return sorted(found)
+
+
+def _scan_elsewhere(path: Path) -> list[str]:
+    try:
+        aliases = scan_aliases([os.fsencode(path)], set())
+    except OSError as error:
+        return [f"{path}: not searched: {error.strerror}"]
+    names = sorted(os.fsdecode(alias.path) for alias in aliases)
+    more = [f"{path}: {len(names) - _MOST_NAMED} more"] if len(names) > _MOST_NAMED else []
+    return names[:_MOST_NAMED] + more
+
+
+def paths(pure: Sequence[PurePosixPath]) -> list[Path]:
+    """Return pure paths as paths of this system."""
+    return [Path(path) for path in pure]
