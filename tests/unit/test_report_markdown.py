@@ -126,11 +126,11 @@ def test_a_cell_is_summed_up_in_stages_that_shrink() -> None:
 def test_the_full_stage_shows_every_attempt() -> None:
     text = plain(cell_summary(CELL, probe(), AGENTS)[0])
 
-    assert "### Agent ada did its work" in text
-    assert "1 tried without success, 0 reached, 1 known gap(s), 1 not tried." in text
-    assert "| ✅ tried | run:secrets | read | denied |" in text
-    assert "| • known gap | run:cmd | cmdline | obtained |" in text
-    assert "| · not tried | run:db | sqlite | not tried |" in text
+    assert "- **ada** did its work: 0 of 3 places reached, 1 known gap, 1 not tried\n" in text
+    assert "| place | tried to | ada |\n|---|---|---|\n" in text
+    assert "| run:secrets | read | ✅ denied |" in text
+    assert "| run:cmd | cmdline | • known gap |" in text
+    assert "| run:db | sqlite | · not tried |" in text
     assert "## Isolation probe: passed" in text
 
 
@@ -148,9 +148,17 @@ def test_what_was_reached_stands_out() -> None:
 
     text = plain(cell_summary(CELL, probe(), agents)[0])
 
-    assert "### Agent ben did not finish (issue todo)" in text
-    assert "0 tried without success, 1 reached" in text
-    assert "| ❌ reached | x |" in text
+    assert "- **ben** did not finish (issue todo): 1 of 1 places reached\n" in text
+    assert "| x |  | ❌ **reached** |" in text
+
+
+def test_agents_stand_side_by_side_even_when_one_tried_less() -> None:
+    rows = [{"id": "x", "how": "read", "outcome": "denied", "reach": "tried"}]
+    agents = {"agents": [{"agent": "ada", "attempts": rows}, {"agent": "ben", "attempts": []}]}
+
+    text = plain(cell_summary(CELL, probe(), agents)[0])
+
+    assert "| place | tried to | ada | ben |\n|---|---|---|---|\n| x | read | ✅ denied |  |\n" in text
 
 
 def test_the_short_stage_keeps_failures_and_counts() -> None:
@@ -163,7 +171,7 @@ def test_the_short_stage_keeps_failures_and_counts() -> None:
     assert "- it failed\n" in text
     assert "run:bad" in text
     assert "run:good" not in text
-    assert "### Agent ada did its work" in text
+    assert "- **ada** did its work" in text
 
 
 @pytest.mark.parametrize(
@@ -273,7 +281,7 @@ def test_no_field_of_the_evidence_can_break_out_of_its_place(place: tuple[str | 
     for stage in (*stages, probe_summary(evidence["probe"])):
         assert not re.search(r"<b>|@o|`c`|\[l\]|www\.|\n# h|\| a \|", stage)
         rows = [line for line in stage.splitlines() if line.startswith("|")]
-        assert all(line.count("|") in (5, 6, 7) for line in rows)
+        assert all(line.count("|") in (4, 5, 6, 7) for line in rows)
     assert [stage.count("\n# ") for stage in stages] == [stage.count("\n# ") for stage in reference]
 
 

@@ -3,9 +3,11 @@
 import re
 from collections import Counter
 from collections.abc import Sequence
+from itertools import zip_longest
 
 from runner_e2e.report.rows import (
     AgentRow,
+    AttemptRow,
     CheckRow,
     Record,
     agent_rows,
@@ -45,7 +47,7 @@ def cell_summary(cell: Record, probe: Record, agents: Record) -> tuple[str, ...]
     """Return a cell's summary in stages: complete, failures and counts, one line."""
     head = _head(cell)
     rows = agent_rows(agents)
-    full = [head, *(_agent_table(row) for row in rows), probe_summary(probe)]
+    full = [head, _agent_section(rows), probe_summary(probe)]
     failed = [row for row in check_rows(probe) if row.problem]
     counts = Counter(row.observed for row in check_rows(probe))
     short = [
@@ -55,7 +57,7 @@ def cell_summary(cell: Record, probe: Record, agents: Record) -> tuple[str, ...]
         _check_table(failed) if failed else "",
         *(_agent_line(row) for row in rows),
     ]
-    return "\n".join(full), "\n".join(part for part in short if part), head
+    return "\n".join(part for part in full if part), "\n".join(part for part in short if part), head
 
 
 def _head(cell: Record) -> str:
@@ -118,28 +120,37 @@ def _counted(counts: Counter[str]) -> str:
     return ", ".join(f"{number} {escape_markdown(name)}" for name, number in sorted(counts.items()))
 
 
-def _agent_table(agent: AgentRow) -> str:
-    lines = [
-        _agent_line(agent),
-        "| | place | tried to | got |",
-        "|---|---|---|---|",
-    ]
-    for row in agent.attempts:
-        mark = {"reached": "❌ reached", "visible": "• known gap", "not-tried": "· not tried"}.get(
-            row.reach, "✅ tried"
-        )
-        lines.append(
-            f"| {mark} | {escape_markdown(row.id)} | {escape_markdown(row.how)} |"
-            f" {escape_markdown(row.got)} |"
-        )
+def _agent_section(agents: Sequence[AgentRow]) -> str:
+    """Return what each agent tried and got, side by side."""
+    if not agents:
+        return ""
+    lines = ["## What the agents tried\n", *(_agent_line(agent) for agent in agents), ""]
+    names = [escape_markdown(agent.name) for agent in agents]
+    lines += [f"| place | tried to | {' | '.join(names)} |", "|---|---|" + "---|" * len(agents)]
+    for row in zip_longest(*(agent.attempts for agent in agents)):
+        first = next(attempt for attempt in row if attempt is not None)
+        cells = " | ".join("" if attempt is None else _attempt_cell(attempt) for attempt in row)
+        lines.append(f"| {escape_markdown(first.id)} | {escape_markdown(first.how)} | {cells} |")
     return "\n".join(lines) + "\n"
+
+
+def _attempt_cell(row: AttemptRow) -> str:
+    if row.reach == "tried":
+        return f"✅ {escape_markdown(row.got)}"
+    return {"reached": "❌ **reached**", "visible": "• known gap", "not-tried": "· not tried"}.get(
+        row.reach, escape_markdown(row.reach)
+    )
 
 
 def _agent_line(agent: AgentRow) -> str:
     counts = Counter(row.reach for row in agent.attempts)
     work = "did its work" if agent.done else f"did not finish (issue {agent.issue or 'unknown'})"
+    more = "".join(
+        f", {counts[reach]} {words}"
+        for reach, words in (("visible", "known gap"), ("not-tried", "not tried"))
+        if counts[reach]
+    )
     return (
-        f"### Agent {escape_markdown(agent.name)} {escape_markdown(work)}\n\n"
-        f"{counts['tried']} tried without success, {counts['reached']} reached,"
-        f" {counts['visible']} known gap(s), {counts['not-tried']} not tried.\n"
+        f"- **{escape_markdown(agent.name)}** {escape_markdown(work)}:"
+        f" {counts['reached']} of {len(agent.attempts)} places reached{more}"
     )

@@ -27,6 +27,8 @@ _PROTECTION_NAMES = {
     "descriptors": "descriptor sweep",
     "capabilities": "capabilities dropped",
     "sockets": "Unix sockets refused",
+    "limits": "limits of other processes refused",
+    "keyrings": "kernel keyrings refused",
 }
 
 
