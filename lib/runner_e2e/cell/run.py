@@ -86,7 +86,7 @@ def run_cell(request: CellRequest, reporter: Reporter | None = None) -> CellOutc
         if root is not None:
             gathered.leftovers = family.end(root.path)
             failure = judge_leftovers(gathered, failure)
-            left = None if gathered.leftovers else remove_root(root)
+            left = remove_root(root)
             if left is not None:
                 failure = failure or CleanupError(
                     f"The attempt's directory could not be removed: {left}", "Remove it"
@@ -310,7 +310,8 @@ def _stop_on_signals() -> Iterator[None]:
         nonlocal stopped
         stopped = True
         for number in _STOP_SIGNALS:
-            signal.signal(number, signal.SIG_IGN)
+            # Not SIG_IGN, which children would inherit, and about which Python complains in a race.
+            signal.signal(number, lambda _signum, _frame: None)
         raise CancelledError(signum)
 
     previous = {number: signal.signal(number, stop) for number in _STOP_SIGNALS}

@@ -73,6 +73,8 @@ CHECKS: tuple[Check, ...] = (
     _denied("run:harnessEnviron", Action.ENVIRON),
     _denied("run:instanceEnvFile"),
     _denied("run:otherOperationLog"),
+    _denied("run:backups"),
+    _denied("run:serverLogs"),
     _denied("run:otherScratch"),
     _denied("base:harnessTests"),
     _denied("base:gitStore"),

@@ -129,6 +129,8 @@ def _plant_instance(fixture: Fixture) -> None:
     _plant(fixture, "run:otherRunLog", data / "run-logs" / "company" / "agent" / f"{OTHER_RUN}.ndjson")
     _plant(fixture, "run:otherOperationLog", data / "workspace-operation-logs" / "company" / "1.ndjson")
     _plant(fixture, "run:otherProviderTrace", data / "provider-traces" / "other.ndjson")
+    _plant(fixture, "run:backups", data / "backups" / "other.sql")
+    _plant(fixture, "run:serverLogs", instance / "logs" / "server.log")
     _plant(fixture, "run:databaseWal", instance / "db" / "pg_wal" / "000000010000000000000001")
     _plant(fixture, "run:secrets", instance / "secrets" / "master.key")
     _plant(fixture, "run:instanceEnvFile", instance / ".env")

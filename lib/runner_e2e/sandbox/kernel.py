@@ -89,7 +89,7 @@ _SIG_DFL, _SIG_IGN = 0, 1
 _SIGINT, _SIGPIPE, _SIGXFSZ = 2, 13, 25
 
 O_PATH = 0o10000000  # os.O_PATH, which only Linux has; the same on both machines
-_RLIMIT_NOFILE = 7
+_RLIMIT_CORE = 4
 _KEYCTL = {"x86_64": 250, "aarch64": 219}
 _KEYCTL_GET_KEYRING_ID, _KEY_SPEC_SESSION_KEYRING = 0, -3
 AF_UNIX = 1
@@ -178,10 +178,8 @@ def set_child_subreaper() -> None:
 
 
 def change_own_limit_by_pid() -> None:
-    """Set a limit of this process to what it is, naming the process: what another one would see."""
-    memory = _buffer(bytes(16))
-    _check(_prlimit(getpid(), _RLIMIT_NOFILE, None, memory))
-    _check(_prlimit(getpid(), _RLIMIT_NOFILE, memory, None))
+    """Forbid this process to dump core, naming the process: a change as another one would see it."""
+    _check(_prlimit(getpid(), _RLIMIT_CORE, bytes(16), None))
 
 
 def find_session_keyring() -> int:

@@ -210,13 +210,15 @@ class MountTable:
     may show it again, and so may an overlay that has a part of it for a layer.
     """
 
-    __slots__ = ("_at", "_by_device", "_held_layers", "_layers", "_overlays", "_within")
+    __slots__ = ("_at", "_by_device", "_held_layers", "_layers", "_mounts", "_overlays", "_points")
 
     def __init__(self, mounts: list[Mount]) -> None:
         numbers = {mount.number for mount in mounts}
         self._at: dict[tuple[bytes, bytes], Mount] = {}
         self._by_device: dict[bytes, list[Mount]] = {}
-        self._within: dict[bytes, list[Mount]] = {}  # by each directory above the mount's point
+        self._mounts = mounts
+        # One text of all mount points, in which most look-ups find nothing.
+        self._points = b"\0" + b"\0".join([mount.point for mount in mounts])
         self._overlays: dict[bytes, set[tuple[bytes, bytes]]] = {}  # the layers of an overlay
         self._layers: dict[tuple[bytes, bytes], set[bytes]] = {}  # the overlays of a layer
         self._held_layers: dict[tuple[bytes, bytes], set[bytes]] = {}  # and of the directories above it
@@ -225,8 +227,6 @@ class MountTable:
             top = mount.parent == mount.number or mount.parent not in numbers
             self._at[b"" if top else mount.parent, mount.point] = mount
             self._by_device.setdefault(mount.device, []).append(mount)
-            for parent in parents(mount.point):
-                self._within.setdefault(parent, []).append(mount)
         for mount in mounts:
             if mount.overlay:
                 self._add_layers(mount)
@@ -245,7 +245,14 @@ class MountTable:
 
     def within(self, path: bytes) -> list[Mount]:
         """Return the mounts that can be reached beneath a canonical path."""
-        return [mount for mount in self._within.get(path, ()) if self.holding(mount.point) is mount]
+        top = b"/" if path == b"/" else path + b"/"
+        if b"\0" + top not in self._points:
+            return []
+        return [
+            mount
+            for mount in self._mounts
+            if mount.point != path and mount.point.startswith(top) and self.holding(mount.point) is mount
+        ]
 
     def shows(self, mount: Mount, path: bytes) -> bool:
         """Tell whether a mount shows a canonical path, a part of it, or something that contains it."""
@@ -282,9 +289,12 @@ class MountTable:
         holder = self.holding(path)
         if holder is None:
             return set()
-        pending = [(holder.device, _inside(holder, path))]
         # What is mounted beneath the path is its content too.
-        pending += [(mount.device, mount.root) for mount in self.within(path)]
+        within = self.within(path)
+        if not within and not self._overlays and len(self._by_device[holder.device]) == 1:
+            return set()
+        pending = [(holder.device, _inside(holder, path))]
+        pending += [(mount.device, mount.root) for mount in within]
         known = set(pending)
         found: set[bytes] = set()
         for _ in range(_MOST_STEPS):

@@ -7,7 +7,7 @@ silently.
 
 from errno import EACCES, ENOSYS, EPERM
 from os import geteuid, getuid, strerror, uname
-from struct import calcsize, pack
+from sys import maxsize
 
 from . import kernel, rules
 from .refusal import Refusal
@@ -139,7 +139,7 @@ def build_filter(machine: str, wanted: list[str]) -> bytes:
     with which a core dump of it could be provoked; `keyrings` the kernel's keys, which no file right
     covers. A foreign architecture's calls have other numbers: the process is killed.
     """
-    if machine not in _ARCHITECTURES or calcsize("P") != 8:
+    if machine not in _ARCHITECTURES or maxsize < 1 << 32:
         raise OSError(ENOSYS, f"no filter is known for {machine}")
     audit, socket, socketpair, prlimit, *keys = _ARCHITECTURES[machine]
     refuse_access, refuse_use = (_RETURN, 0, 0, _ERRNO | EACCES), (_RETURN, 0, 0, _ERRNO | EPERM)
@@ -182,7 +182,12 @@ def build_filter(machine: str, wanted: list[str]) -> bytes:
     for number, block in blocks:
         program += [(_JUMP_EQUAL, 0, len(block), number), *block]
     program.append(_ALLOW)
-    return b"".join(pack("=HBBI", *instruction) for instruction in program)
+    return b"".join(
+        [
+            code.to_bytes(2, "little") + bytes((if_true, if_false)) + operand.to_bytes(4, "little")
+            for code, if_true, if_false, operand in program
+        ]
+    )
 
 
 def _degrade(level: str, problem: str, error: OSError) -> str:
