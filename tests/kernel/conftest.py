@@ -66,7 +66,7 @@ def chosen_python() -> str:
 @pytest.fixture(scope="session")
 def installation(abi: int) -> Iterator[Installation]:
     """Copies that an ordinary user can read: the checkout may lie in root's home."""
-    place = Path(tempfile.mkdtemp(prefix="re-kernel-", dir=SCRATCH))
+    place = Path(tempfile.mkdtemp(prefix="kernel-tests-", dir=SCRATCH))
     try:
         place.chmod(0o755)
         shutil.copytree(PROJECT / "entrypoints", place / "entrypoints")

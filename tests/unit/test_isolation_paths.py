@@ -251,6 +251,22 @@ def test_an_option_that_takes_another_as_its_value_does_not_hide_it() -> None:
     assert refused(*words).code == "usage"
 
 
+def test_a_value_that_looks_like_an_option_is_a_value() -> None:
+    scope = scope_of("--state-dir", OWN, "--session-id", "--run-id", "r1")
+
+    assert (scope.session, scope.run) == ("--run-id", None)
+
+
+def test_without_a_run_and_a_session_only_the_own_state_is_shown() -> None:
+    scope = scope_of("--state-dir", OWN)
+
+    assert set(scope.exposed) == {OWN, scope.scratch}
+
+
+def test_a_name_may_be_as_long_as_a_file_name() -> None:
+    assert scope_of("--state-dir", OWN, "--run-id", "x" * 255).run == "x" * 255
+
+
 @pytest.mark.parametrize(
     "words", [["--state-directory", OWN], ["--State-Dir", OWN], ["-state-dir", OWN], [OWN]]
 )

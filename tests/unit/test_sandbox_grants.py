@@ -235,7 +235,7 @@ def test_a_read_only_place_in_a_writable_one_is_withheld_and_granted_on_its_own(
     st.sets(PATHS, min_size=1, max_size=3),
     st.booleans(),
 )
-def test_no_grant_lets_a_read_only_path_be_written(
+def test_every_visible_path_is_granted_and_no_read_only_one_for_writing(
     read_only: set[bytes],
     writable: set[bytes],
     hidden: set[bytes],
@@ -258,3 +258,8 @@ def test_no_grant_lets_a_read_only_path_be_written(
         rights = [only for grant, only in granted.items() if is_beneath(path, grant)]
         if rights and not all(rights):
             assert not access.is_read_only(path), path
+        is_hidden = any(is_beneath(path, top) for top in hidden)
+        # And what is neither hidden nor on the way to it can be used as it is meant to be.
+        assert bool(rights) is (not is_hidden and path not in withheld), path
+        if rights:
+            assert all(rights) is access.is_read_only(path), path

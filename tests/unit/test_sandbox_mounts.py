@@ -143,6 +143,12 @@ def test_a_bind_mount_shows_a_path_again(lines: list[bytes], path: bytes, expect
             id="overlay-of-an-overlay",
         ),
         pytest.param([overlay(2, b"/m", b"lowerdir=/m/l")], b"/a", set(), id="covers-its-own-layer"),
+        pytest.param(
+            [overlay(2, b"/m", b"lowerdir=/m/l"), b"3 1 8:1 /m/l /b rw - ext4 x rw"],
+            b"/b/x",
+            {b"/m/x"},
+            id="a-covered-layer-by-another-name",
+        ),
     ],
 )
 def test_an_overlay_shows_its_layers(lines: list[bytes], path: bytes, expected: set[bytes]) -> None:
@@ -233,8 +239,90 @@ def test_a_line_of_another_form_is_an_error(text: bytes) -> None:
         parse_mounts(text)
 
 
-def test_layers_without_an_absolute_name_are_left_out() -> None:
-    assert overlay_layers(b"rw,lowerdir=l1:/l2:../l3,upperdir=u,xino=off,lowerdir") == [b"/l2"]
+@pytest.mark.parametrize(
+    ("options", "layers"),
+    [
+        (b"rw,lowerdir=l1:/l2:../l3,upperdir=u,xino=off,lowerdir", [b"/l2"]),
+        (b"rw,redirect_dir=/x,lowerdir=/l,/y", [b"/l"]),
+        (b"lowerdir=/", [b"/"]),
+        (b"lowerdir=/l/,upperdir=/l", [b"/l"]),
+        # Whether a backslash of these was meant as one cannot be told.
+        (b"lowerdir+=/a\\134:b", [b"/a\\:b", b"/a:b"]),
+        (b"rw", []),
+    ],
+)
+def test_layers_are_read_from_the_options(options: bytes, layers: list[bytes]) -> None:
+    assert overlay_layers(options) == layers
+
+
+def test_a_layer_that_lies_nowhere_is_passed_over() -> None:
+    assert parse_mounts(overlay(2, b"/m", b"lowerdir=/l")).aliases(b"/m/x") == set()
+
+
+def test_the_root_may_be_its_own_parent() -> None:
+    mounts = parse_mounts(b"1 1 0:1 / / rw - rootfs rootfs rw\n2 1 0:1 /a /m rw - rootfs rootfs rw\n")
+
+    assert mounts.aliases(b"/a/x") == {b"/m/x"}
+
+
+BELOW = (
+    b"2 1 8:2 / /p/disk rw - ext4 x rw",
+    b"3 2 8:3 / /p/disk/deep rw - ext4 x rw",
+    b"4 1 8:4 / /pp rw - ext4 x rw",
+    b"5 4 8:5 / /pp rw - ext4 x rw",
+)
+
+
+@pytest.mark.parametrize(
+    ("path", "points"),
+    [
+        (b"/p", {b"/p/disk", b"/p/disk/deep"}),
+        (b"/p/disk", {b"/p/disk/deep"}),
+        (b"/p/disk/deep", set()),
+        (b"/p/d", set()),
+        # Of two at one place the lower is covered.
+        (b"/", {b"/p/disk", b"/p/disk/deep", b"/pp"}),
+    ],
+)
+def test_the_mounts_beneath_a_path_are_those_that_can_be_reached(path: bytes, points: set[bytes]) -> None:
+    found = table(*BELOW).within(path)
+
+    assert {mount.point for mount in found} == points
+    assert len(found) == len(points)
+    assert b"8:4" not in {mount.device for mount in found}
+
+
+@pytest.mark.parametrize(
+    ("path", "shown"),
+    [(b"/a", True), (b"/a/b", True), (b"/a/b/c", True), (b"/", True), (b"/ab", False), (b"/x", False)],
+)
+def test_a_mount_shows_what_it_holds_or_lies_in(path: bytes, *, shown: bool) -> None:
+    mounts = table(b"2 1 8:1 /a/b /m rw - ext4 x rw", b"3 1 8:2 /a/b /x rw - ext4 y rw")
+    mount = mounts.holding(b"/m")
+
+    assert mount is not None
+    assert mounts.shows(mount, path) is shown
+    assert not parse_mounts(b"").shows(mount, path)
+
+
+@pytest.mark.parametrize(
+    ("path", "other", "covered"),
+    [
+        (b"/a", b"/m", True),
+        (b"/a/b", b"/m", True),
+        (b"/a/b", b"/m/c", True),
+        (b"/a/b/c", b"/m", False),
+        (b"/m", b"/a", False),
+        (b"/m", b"/a/b/c", True),
+        (b"/a", b"/x", False),
+        (b"/a", b"/a", True),
+    ],
+)
+def test_a_path_covers_what_shows_nothing_else(path: bytes, other: bytes, *, covered: bool) -> None:
+    mounts = table(b"2 1 8:1 /a/b /m rw - ext4 x rw", b"3 1 8:2 /a /x rw - ext4 y rw")
+
+    assert mounts.covers(path, other) is covered
+    assert not parse_mounts(b"").covers(path, other)
 
 
 def test_overlays_that_lie_in_each_others_layers_end_in_a_refusal() -> None:

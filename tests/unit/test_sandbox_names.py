@@ -181,6 +181,16 @@ def test_what_the_kernel_refuses_is_an_error(tree: bytes, spelling: bytes, numbe
     assert caught.value.errno == number
 
 
+def test_a_path_longer_than_the_kernel_takes_is_an_error() -> None:
+    longest = b"/no-such" * 511 + b"/no-suc"
+    assert len(longest) == 4095
+
+    assert Resolver().resolve(longest).canonical == longest
+    with pytest.raises(OSError, match=r"\[Errno") as caught:
+        Resolver().resolve(longest + b"h")
+    assert caught.value.errno == errno.ENAMETOOLONG
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="other kernels follow fewer symlinks")
 @pytest.mark.parametrize("length", [MOST_SYMLINKS, MOST_SYMLINKS + 1])
 def test_as_many_symlinks_are_followed_as_the_kernel_follows(tmp_path: Path, length: int) -> None:

@@ -67,6 +67,15 @@ def test_a_policy_larger_than_a_pipe_is_read_whole() -> None:
     assert len(read_from_pipe(policy(hide=paths)).hide) == len(paths)
 
 
+def test_a_policy_without_end_is_not_read_to_the_end() -> None:
+    longest = 64 << 20
+    filler = policy().ljust(longest)
+
+    assert read_from_pipe(filler).hide == []
+    with pytest.raises(Refusal, match=f"longer than {longest} bytes"):
+        read_from_pipe(filler + b" ")
+
+
 @pytest.mark.parametrize(
     ("content", "problem"),
     [
@@ -119,6 +128,7 @@ def test_a_descriptor_that_cannot_be_read_is_refused_with_its_error() -> None:
                 read_policy(descriptor)
             assert caught.value.code == "usage"
             assert caught.value.errno == errno.EBADF
+            assert os.strerror(errno.EBADF) in caught.value.message
     finally:
         os.close(writing)
 

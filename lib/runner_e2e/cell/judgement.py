@@ -19,6 +19,8 @@ from runner_e2e.evidence.attempts import Reach
 from runner_e2e.evidence.server_log import ProbeStatus
 from runner_e2e.probe.run import ProbeResult
 
+# An agent decides how much there is of what it was not asked for.
+MOST_NAMED = 20
 AGENTS_SCHEMA = "runner-e2e.agents/v1"
 
 
@@ -78,7 +80,7 @@ def _judge_agents(gathered: Gathered, launches: object) -> RunnerE2EError | None
     foreign = [*gathered.foreign, *gathered.changed]
     if foreign:
         return ContaminatedError(
-            f"Something happened that the cell did not order: {', '.join(foreign)}",
+            f"Something happened that the cell did not order: {', '.join(foreign[:MOST_NAMED])}",
             "The run's result is worthless",
         )
     if gathered.coverage.unsearched:
@@ -141,7 +143,7 @@ def contamination(gathered: Gathered) -> dict[str, object]:
         "tried": sum(row.finding is not None for row in rows),
         "reached": find_reached(gathered.agents),
         "knownGaps": sorted({row.place.id for row in rows if row.reach is Reach.VISIBLE}),
-        "foreign": [*gathered.foreign, *gathered.changed],
+        "foreign": [*gathered.foreign, *gathered.changed][:MOST_NAMED],
         "searchedBytes": gathered.coverage.searched_bytes,
         "unsearched": gathered.coverage.unsearched,
         "notTried": sorted({row.place.id for row in rows if row.reach is Reach.NOT_TRIED}),

@@ -5,7 +5,7 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 import psutil
@@ -72,52 +72,108 @@ class Family:
 
     def __init__(self) -> None:
         self._before = {child.pid for child in psutil.Process().children(recursive=True)}
+        self._needed: set[int] = set()
 
     def adopt_orphans(self) -> None:
         """Become the parent of every orphan below."""
         set_child_subreaper()
 
+    def spare(self) -> None:
+        """Take the present children for those that are needed while agents work."""
+        self._needed = set(_read_children(os.getpid()))
+
+    def end_strays(self, server: int) -> list[str]:
+        """Kill what is left of runs that have ended, beneath their server or this process.
+
+        As long as one of them lives, it may do through the server what nobody looks at any more.
+        """
+        names: dict[int, str] = {}
+        dead: set[int] = set()
+        deadline = time.monotonic() + TERM_GRACE_S
+        while self._end_children(names, self._needed) or _end_below(server, names, dead):
+            if time.monotonic() > deadline:
+                return _list_names(names, "more than could be ended")
+        return _list_names(names)
+
     def end(self, root: Path) -> list[str]:
         """Kill whatever is left, also what only works beneath an attempt's root; return the names.
 
-        A process that forks as fast as it is killed is followed until the grace period is over.
+        A process that forks and ends is gone before it can be killed, but leaves a dead child behind or
+        a living one: it is followed until this process has no child at all, or the grace period is over.
         """
         names: dict[int, str] = {}
         deadline = time.monotonic() + TERM_GRACE_S
-        while time.monotonic() < deadline:
-            found = self._find(str(root))
-            if not found:
-                break
-            for process in found:
-                names[process.pid] = f"{_name(process)} ({process.pid})"
-                with contextlib.suppress(psutil.Error):
-                    process.kill()
-            psutil.wait_procs(found, timeout=0.05)
-        return sorted(names.values())[:_MOST_NAMED]
+        while self._end_children(names) or self._end_others(str(root), names):
+            if time.monotonic() > deadline:
+                return _list_names(names, "more than could be ended")
+        return _list_names(names)
 
-    def _find(self, place: str) -> list[psutil.Process]:
-        children = [
-            child for child in psutil.Process().children(recursive=True) if child.pid not in self._before
-        ]
-        known = {child.pid for child in children}
-        elsewhere = [
-            process
-            for process in psutil.process_iter()
-            if process.pid not in known and _concerns(process, place)
-        ]
-        return [process for process in (*children, *elsewhere) if not _is_zombie(process)]
+    def _end_children(self, names: dict[int, str], needed: Collection[int] = ()) -> bool:
+        """Kill living children and collect dead ones; tell whether there was any."""
+        found = _read_children(os.getpid())
+        children = [pid for pid in found if pid not in self._before and pid not in needed]
+        if children and names.keys() >= set(children):
+            time.sleep(0.001)  # killed, and not dead yet
+        for pid in children:
+            with contextlib.suppress(ChildProcessError):
+                if os.waitpid(pid, os.WNOHANG) == (0, 0):
+                    _kill(pid, names)
+        return bool(children)
+
+    def _end_others(self, place: str, names: dict[int, str]) -> bool:
+        """Kill what is no descendant and concerns the attempt; tell whether there was any."""
+        others = [process for process in psutil.process_iter() if _concerns(process, place)]
+        for process in others:
+            _kill(process.pid, names)
+        psutil.wait_procs(others, timeout=0.05)
+        return bool(others)
 
 
-def _is_zombie(process: psutil.Process) -> bool:
-    """Tell whether a process has ended; one of this process's own is collected."""
-    try:
-        if process.status() != psutil.STATUS_ZOMBIE:
-            return False
-        if process.ppid() == os.getpid():
-            process.wait(0)
+def _end_below(parent: int, names: dict[int, str], dead: set[int]) -> bool:
+    """Kill living children of a process that may not collect its dead ones, which `dead` is to hold.
+
+    Tell whether there was any that was not known to be dead: without one, none can be living.
+    """
+    children = [pid for pid in _read_children(parent) if pid not in dead]
+    for pid in children:
+        if _is_dead(pid):
+            dead.add(pid)
+        else:
+            _kill(pid, names)
+    return bool(children)
+
+
+def _kill(pid: int, names: dict[int, str]) -> None:
+    """Kill first and ask for the name then: it may be gone the next moment."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.kill(pid, signal.SIGKILL)
+    names.setdefault(pid, f"{_name(pid)} ({pid})")
+
+
+def _list_names(names: dict[int, str], *more: str) -> list[str]:
+    return sorted([*names.values(), *more])[:_MOST_NAMED]
+
+
+def _read_children(parent: int) -> list[int]:
+    """Return a process's children, dead ones too, as fast as can be."""
+    lists = []
+    for path in Path(f"/proc/{parent}/task").glob("*/children"):
+        with contextlib.suppress(OSError):  # a thread that ended meanwhile
+            lists.append(path.read_text())
+    if lists:
+        return [int(word) for text in lists for word in text.split()]
+    try:  # a kernel without these lists, or a parent that is gone
+        return [child.pid for child in psutil.Process(parent).children()]
     except psutil.Error:
+        return []
+
+
+def _is_dead(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[0]
+    except (OSError, IndexError):
         return True
-    return True
+    return state in (b"Z", b"X")
 
 
 def _concerns(process: psutil.Process, place: str) -> bool:
@@ -130,9 +186,9 @@ def _concerns(process: psutil.Process, place: str) -> bool:
     return any(place in word for word in words)
 
 
-def _name(process: psutil.Process) -> str:
+def _name(pid: int) -> str:
     try:
-        return process.name()
+        return psutil.Process(pid).name()
     except psutil.Error:
         return "ended"
 

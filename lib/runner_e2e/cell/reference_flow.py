@@ -212,7 +212,8 @@ def find_foreign(control_plane: ControlPlane, company: str, agents: Sequence[Age
         name, adapter = str(row.get("id")), str(row.get("adapterType"))
         if name not in ours or adapter != ADAPTER:
             foreign.append(f"agent {name} ({adapter})")
-    known = {str(row.get("id")) for run in agents for row in run.runs}
+    # Newest first: each agent's oldest run is the one that its issue began.
+    known = {str(run.runs[-1].get("id")) for run in agents if run.runs}
     foreign += [f"run {run}" for run in control_plane.run_ids(company) if run not in known]
     return foreign
 

@@ -10,6 +10,7 @@ import signal
 import sys
 import time
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 
@@ -24,6 +25,7 @@ from runner_e2e.cell.judgement import (
     judge,
     judge_leftovers,
 )
+from runner_e2e.cell.modes import KeptModes
 from runner_e2e.cell.processes import Family
 from runner_e2e.cell.record import CellRecord, now, write_json
 from runner_e2e.cell.request import PROJECT, CellOutcome, CellRequest, Reporter, SilentReporter
@@ -50,6 +52,14 @@ BOOT = 1
 _STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
+@dataclass(frozen=True, slots=True)
+class _Watch:
+    """What the harness has an eye on while agents of its own user work."""
+
+    modes: KeptModes
+    family: Family
+
+
 def run_cell(request: CellRequest, reporter: Reporter | None = None) -> CellOutcome:
     """Run the cell and stage its evidence; every end but a refused start leaves a final `cell.json`.
 
@@ -57,22 +67,25 @@ def run_cell(request: CellRequest, reporter: Reporter | None = None) -> CellOutc
     """
     reporter = reporter or SilentReporter()
     record = CellRecord.start(request)
+    watch = _Watch(KeptModes(), Family())
+    evidence = record.directory.resolve()
+    watch.modes.keep([evidence, *evidence.parents])
     gathered = Gathered()
     started = now()
     failure: RunnerE2EError | None
     root: AttemptRoot | None = None
-    family = Family()
     try:
         with _stop_on_signals():
             _require_host(request)
-            family.adopt_orphans()
+            watch.family.adopt_orphans()
             root = create_root(f"runner-e2e-{secrets.token_hex(8)}")
-            failure = _guarded(request, root, gathered, reporter)
+            failure = _guarded(request, root, gathered, watch, reporter)
     except RunnerE2EError as error:
         failure = error
     # From here on a second signal would lose evidence. It is staged before anything is removed: what
     # an agent left behind can make that hard.
     with _signals_held():
+        gathered.changed += changed_modes(watch.modes)
         log, summary = b"", server_log.summarize(server_log.ServerLog())
         if root is not None:
             try:
@@ -84,7 +97,7 @@ def run_cell(request: CellRequest, reporter: Reporter | None = None) -> CellOutc
             failure = judge(request, gathered, summary, failure)
         agents = _stage_files(record, gathered, log, summary)
         if root is not None:
-            gathered.leftovers = family.end(root.path)
+            gathered.leftovers += watch.family.end(root.path)
             failure = judge_leftovers(gathered, failure)
             left = remove_root(root)
             if left is not None:
@@ -95,10 +108,10 @@ def run_cell(request: CellRequest, reporter: Reporter | None = None) -> CellOutc
 
 
 def _guarded(
-    request: CellRequest, root: AttemptRoot, gathered: Gathered, reporter: Reporter
+    request: CellRequest, root: AttemptRoot, gathered: Gathered, watch: _Watch, reporter: Reporter
 ) -> RunnerE2EError | None:
     try:
-        _run_attempt(request, root, gathered, reporter)
+        _run_attempt(request, root, gathered, watch, reporter)
     except RunnerE2EError as error:
         return error
     except Refusal as error:
@@ -126,7 +139,9 @@ def _require_host(request: CellRequest) -> None:
         raise UnsupportedHostError(error.message, error.remedy) from error
 
 
-def _run_attempt(request: CellRequest, root: AttemptRoot, gathered: Gathered, reporter: Reporter) -> None:
+def _run_attempt(
+    request: CellRequest, root: AttemptRoot, gathered: Gathered, watch: _Watch, reporter: Reporter
+) -> None:
     deadline = time.monotonic() + request.deadline_s
     decoy = read_decoy(request.environ)
     reporter.phase("Preparing the attempt")
@@ -154,6 +169,7 @@ def _run_attempt(request: CellRequest, root: AttemptRoot, gathered: Gathered, re
             _describe_probe(gathered.probe), "The server was not started; read the probe table"
         )
     digests = digest_files(root.bin)
+    watch.modes.keep([root.path, root.private, *root.private.iterdir(), root.bin, *digests])
     with canaries.harness_decoys(root, decoy[1], planted):
         reporter.phase("Starting the control plane")
         binary = wrapper if request.sandboxed else runner
@@ -165,12 +181,15 @@ def _run_attempt(request: CellRequest, root: AttemptRoot, gathered: Gathered, re
                 )
             )
             gathered.aliases = scan_for_aliases(root, hidden)
+            watch.family.spare()
             reporter.phase("Two agents work in one instance")
             company, gathered.agents = reference_flow.start_agents(client, planted.places)
             reference_flow.follow_agents(client, server, company, gathered.agents, deadline)
             reporter.phase("Judging what they wrote")
+            gathered.leftovers = watch.family.end_strays(server.pid)
             gathered.foreign = reference_flow.find_foreign(client, company, gathered.agents)
-    gathered.changed = [f"{name} was changed" for name in changed_files(digests)]
+    gathered.changed = changed_modes(watch.modes)
+    gathered.changed += [f"{name} was changed" for name in changed_files(digests)]
     gathered.coverage = reference_flow.judge_agents(root, company, gathered.agents, _launches(root))
 
 
@@ -227,6 +246,11 @@ def _summarize(root: AttemptRoot, gathered: Gathered) -> tuple[bytes, dict[str, 
 def _launches(root: AttemptRoot) -> list[dict[str, object]]:
     journal = root.private / JOURNAL_NAME
     return parse_journal(journal.read_bytes()) if journal.exists() else []
+
+
+def changed_modes(modes: KeptModes) -> list[str]:
+    """Undo what agents did to modes, so that the harness can read and write again; return what it was."""
+    return [f"the mode of {name} was changed" for name in modes.restore()]
 
 
 def digest_files(directory: Path) -> dict[Path, str]:

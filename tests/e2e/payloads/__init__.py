@@ -1,0 +1,1 @@
+"""What agents of the e2e tests do in place of honest ones."""
