@@ -232,11 +232,13 @@ def main() -> int:
     parser.add_argument("--packages", type=Path)
     arguments = parser.parse_args()
     python = SYSTEM_PYTHON if SYSTEM_PYTHON.exists() else Path(sys.executable).resolve()
-    subprocess.run(
-        [python, "-m", "compileall", "-q", PROJECT / "lib" / "runner_e2e" / "sandbox"],
-        check=True,
-        env={key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"},
-    )
+    sandbox = PROJECT / "lib" / "runner_e2e" / "sandbox"
+    for words in (["-m", "compileall", "-q", sandbox], [sandbox / "linking.py"]):  # as scripts/prepare does
+        subprocess.run(
+            [python, *words],
+            check=True,
+            env={key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"},
+        )
     version = subprocess.check_output([python, "--version"], text=True).strip()
     print(f"{version}, kernel {os.uname().release}, {os.cpu_count()} processors, uid {os.getuid()}")
     with tempfile.TemporaryDirectory(prefix="bench-", dir="/var/tmp") as directory:

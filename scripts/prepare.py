@@ -53,10 +53,13 @@ DESCRIBE = (
     "print(json.dumps(['%d.%d' % sys.version_info[:2], sysconfig.get_path('purelib')]))"
 )
 COMPILE = """
-import compileall, py_compile, sys
+import compileall, os.path, py_compile, runpy, sys
 mode = py_compile.PycInvalidationMode.TIMESTAMP  # so that editing a source takes effect
 if sys.version_info >= (3, 11):
     done = [compileall.compile_dir(d, quiet=2, invalidation_mode=mode) for d in sys.argv[1:]]
+    for linking in [d + "/runner_e2e/sandbox/linking.py" for d in sys.argv[1:]]:
+        if os.path.exists(linking):
+            runpy.run_path(linking, run_name="__main__")
     sys.exit(not all(done))
 """
 # -I: neither PYTHONPATH nor a file in the current directory may stand in for a module.

@@ -87,6 +87,9 @@ def installation(abi: int) -> Iterator[Installation]:
         python = chosen_python()
         compiler = [python, "-I", "-m", "compileall", "-q", "-f", str(place)]
         subprocess.run(compiler, env={"PATH": SEARCH_PATH}, check=True)
+        linker = [python, "-I", str(copied / "sandbox" / "linking.py")]
+        subprocess.run(linker, env={"PATH": SEARCH_PATH}, check=True)
+        readable(place)
         yield Installation(python, launcher, programs)
     finally:
         shutil.rmtree(place)

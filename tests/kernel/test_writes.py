@@ -70,7 +70,9 @@ class Launcher:
     ) -> Iterator[subprocess.Popen[bytes]]:
         """Start a command as runnerd, through the wrapper or without it."""
         self.hand_over()
-        name = "paperclip-runnerd" if sandboxed else "runner"
+        # Beside an inert launcher there is no wrapper either.
+        inert = bool(os.environ.get("RUNNER_E2E_TEST_LAUNCHER"))
+        name = "paperclip-runnerd" if sandboxed and not inert else "runner"
         words: list[Arg] = [self.root / "bin" / name, "--state-dir", self.instance / STATE]
         words += ["--session-id", "s", "--run-id", "r", *command]
         uid = self.identity.uid if os.geteuid() == 0 else None
@@ -158,7 +160,7 @@ def launcher(identity: Identity, installation: Installation) -> Iterator[Launche
     outside = Path(tempfile.mkdtemp(prefix="writes-ü-", dir=home))
     try:
         made = Launcher(place, outside, identity, installation)
-        project = installation.launcher.parents[1]
+        project = installation.programs.parents[1]
         install_wrapper(made.root, project, Path(installation.python))
         write(made.root / "bin" / "runner", RUNNER).chmod(0o755)
         write(made.root / "private" / "case.json")

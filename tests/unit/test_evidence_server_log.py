@@ -193,6 +193,50 @@ def test_only_a_whole_and_successful_probe_is_a_pass(content: bytes, status: str
     assert bool(reasons_of(content)) is (status != "passed")
 
 
+def line(kind: str, record: Record) -> bytes:
+    return b"runner-e2e " + kind.encode() + b" " + json.dumps(record).encode() + b"\n"
+
+
+EMPTY_SHA256 = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+
+
+@pytest.mark.parametrize(
+    ("fields", "status"),
+    [
+        ({}, "passed"),
+        ({"boot": "1"}, "mismatch"),
+        ({"boot": None}, "mismatch"),
+        ({"bytes": -1}, "mismatch"),
+        ({"bytes": None}, "mismatch"),
+        ({"bytes": 1}, "mismatch"),
+        ({"bytes": 1.0}, "mismatch"),
+        ({"sha256": None}, "mismatch"),
+        ({"claims": 1}, "mismatch"),
+        ({"claims": None}, "mismatch"),
+        ({"claims": "0"}, "mismatch"),
+    ],
+)
+def test_the_head_of_an_output_is_taken_at_its_word_only_where_it_is_right(
+    fields: Record, status: str
+) -> None:
+    head: Record = {
+        "schema": "runner-e2e.server-output/v1",
+        "boot": 1,
+        "bytes": 0,
+        "sha256": EMPTY_SHA256,
+        "claims": 0,
+    }
+    boot = fields.get("boot", 1)
+
+    assert status_of(line("sandbox-probe", probe(boot)) + line("server-output", head | fields)) == status
+
+
+def test_a_claim_outside_of_any_output_is_counted() -> None:
+    content = one_boot() + b"x runner-e2e sandbox-probe y runner-e2e sandbox-launch\n"
+
+    assert parse_bytes(content).claims == 2
+
+
 def test_several_starts_pass_only_together() -> None:
     good = [Boot(number, probe(number), [launch(number)], b"x\n") for number in (1, 2, 3)]
     bad = Boot(2, probe(2, failures=["run:secrets"]), [], b"")

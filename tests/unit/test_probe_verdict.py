@@ -153,6 +153,26 @@ def test_a_leak_counts_in_the_answer_to_a_failed_action() -> None:
     assert failures(inside() | {"unknown": Observation(EACCES, MARKERS[name])}) == [name]
 
 
+def test_the_shortest_marker_that_counts_has_sixteen_bytes() -> None:
+    """As the line of a git store has: `ref: refs/heads/`."""
+    for length, passed in ((16, False), (15, True)):
+        marker = b"ref: refs/heads/"[:length]
+        markers = MARKERS | {"base:gitStore": marker}
+        within = inside() | {"run:ownScratch": Observation(0, MARKERS["run:ownScratch"] + marker)}
+        results = judge(within, outside() | {"base:gitStore": Observation(0, marker)}, markers)
+        assert all(result.passed for result in results) is passed
+
+
+@pytest.mark.parametrize("name", ALLOWED)
+def test_a_marker_elsewhere_does_not_make_up_for_missing_access(name: str) -> None:
+    within = inside() | {
+        name: NO_ACCESS,
+        "run:sharedTmp": Observation(0, MARKERS["run:sharedTmp"] + MARKERS[name]),
+    }
+
+    assert failures(within) == [name]
+
+
 def test_short_markers_do_not_count_as_leaks() -> None:
     """A word such as `delivered` may stand in any output; only random text is unmistakable."""
     markers = MARKERS | {"base:signalHarness": b"delivered"}

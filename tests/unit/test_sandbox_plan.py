@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,14 +13,13 @@ from hypothesis import strategies as st
 
 from runner_e2e.sandbox.aliases import refuse_aliases, scan_aliases
 from runner_e2e.sandbox.execute import search_path
-from runner_e2e.sandbox.names import Resolver, is_beneath, parents, parse_mounts
+from runner_e2e.sandbox.names import MountTable, Resolver, is_beneath, parents, parse_mounts
 from runner_e2e.sandbox.plan import Plan, Policy, build_plan, find_command
 from runner_e2e.sandbox.refusal import Refusal
 from runner_e2e.sandbox.rules import Access
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
 MOUNTS = parse_mounts(b"1 0 8:1 / / rw - ext4 /dev/sda rw\n")
 
@@ -40,13 +40,17 @@ def top(tmp_path_factory: pytest.TempPathFactory) -> bytes:
 
 
 def plan_of(
-    top: bytes, hide: Sequence[bytes], expose: Sequence[bytes] = (), optional: Sequence[bytes] = ()
+    top: bytes,
+    hide: Sequence[bytes],
+    expose: Sequence[bytes] = (),
+    optional: Sequence[bytes] = (),
+    mounts: MountTable = MOUNTS,
 ) -> Plan:
     def placed(paths: Sequence[bytes]) -> list[bytes]:
         return [path if path.startswith(b"/") or not path else top + b"/" + path for path in paths]
 
     policy = Policy(placed(hide), placed(optional), placed(expose), Access(set(), set()))
-    return build_plan(policy, Resolver(), MOUNTS)
+    return build_plan(policy, Resolver(), mounts)
 
 
 def code_of(
@@ -199,6 +203,67 @@ def test_a_plan_never_exposes_more_than_it_may(
         assert (plan.hidden_by(path) is not None) is (covered and not shown)
 
 
+# Other names by the mount table.
+
+
+def bound(top: bytes, *binds: tuple[bytes, bytes]) -> MountTable:
+    """A table in which parts of the tree are mounted a second time."""
+    lines = [b"1 0 8:1 / / rw - ext4 /dev/sda rw"]
+    for number, (source, point) in enumerate(binds, 2):
+        lines.append(b"%d 1 8:1 %b/%b %b/%b rw - ext4 /dev/sda rw" % (number, top, source, top, point))
+    return parse_mounts(b"\n".join(lines))
+
+
+def test_another_name_of_what_is_hidden_is_hidden_too(top: bytes) -> None:
+    plan = plan_of(top, [b"hid"], mounts=bound(top, (b"hid", b"hidden"), (b"hid/own", b"ok")))
+
+    kinds = {path.removeprefix(top + b"/"): entry.kind for path, entry in plan.hidden.items()}
+    assert kinds == {b"hid": "path", b"hidden": "alias", b"ok": "alias"}
+    alias = plan.hidden[top + b"/ok"]
+    assert (alias.optional, alias.exists, alias.spellings) == (True, True, [top + b"/hid"])
+    assert plan.withheld[top] == {b"hid", b"hidden", b"ok"}
+
+
+def test_a_path_that_is_hidden_by_name_stays_what_it_is(top: bytes) -> None:
+    plan = plan_of(top, [b"hid", b"hidden"], mounts=bound(top, (b"hid", b"hidden")))
+
+    assert {entry.kind for entry in plan.hidden.values()} == {"path"}
+
+
+def test_what_is_also_the_root_cannot_be_hidden(top: bytes) -> None:
+    mounts = parse_mounts(
+        b"1 0 8:1 %b/hid / rw - ext4 /dev/sda rw\n2 1 8:1 / /m rw - ext4 /dev/sda rw\n" % top
+    )
+
+    with pytest.raises(Refusal) as caught:
+        build_plan(Policy([], [b"/m" + top + b"/hid"], []), Resolver(), mounts)
+
+    assert caught.value.code == "mount-alias"
+    assert "root directory" in caught.value.message
+
+
+def test_an_exposure_may_not_hold_another_name_of_what_is_hidden(top: bytes) -> None:
+    mounts = bound(top, (b"ok", b"hid/own/deep"))
+    with pytest.raises(Refusal) as caught:
+        plan_of(top, [b"hid", b"ok"], [b"hid/own"], mounts=mounts)
+
+    assert caught.value.code == "mount-alias"
+
+
+def test_another_name_of_what_is_exposed_anyway_need_not_be_hidden(top: bytes) -> None:
+    mounts = bound(top, (b"hid/own", b"ok"))
+
+    assert names(top, plan_of(top, [b"hid"], [b"hid/own"], mounts=mounts).hidden) == {b"hid"}
+    assert names(top, plan_of(top, [b"hid"], [b"hid/other"], mounts=mounts).hidden) == {b"hid", b"ok"}
+
+
+def test_every_spelling_is_kept_once(top: bytes) -> None:
+    plan = plan_of(top, [b"hid", b"hid/", b"link", b"hid/", b"./hid"])
+
+    spellings = plan.hidden[top + b"/hid"].spellings
+    assert spellings == [top + b"/" + spelling for spelling in (b"hid/", b"link", b"./hid")]
+
+
 # Hard links.
 
 
@@ -264,6 +329,21 @@ def test_a_command_is_searched_in_the_order_of_the_path(programs: bytes) -> None
     assert found_in(programs, b"b", b"a") == [b"b", b"a"]
     assert found_in(programs, b"missing", b"c", b"d", b"a") == [b"c", b"a"]
     assert found_in(programs, b"missing") == []
+
+
+@pytest.mark.parametrize("mode", [0o100, 0o010, 0o001])
+def test_any_execute_bit_makes_a_command(programs: bytes, mode: int) -> None:
+    Path(os.fsdecode(programs), "c", "run").chmod(mode)
+
+    with pytest.raises(Refusal):
+        found_in(programs, b"c", b"b", hide=[b"c"])
+
+
+def test_an_empty_entry_of_the_path_is_the_working_directory() -> None:
+    here = os.fsencode(next(path.name for path in Path.cwd().iterdir() if path.is_file()))
+
+    assert find_command(here, b"", Plan(MOUNTS), Resolver()) == [b"./" + here]
+    assert find_command(here, b"/no-such:", Plan(MOUNTS), Resolver()) == [b"./" + here]
 
 
 def test_a_command_with_a_slash_is_itself(programs: bytes) -> None:

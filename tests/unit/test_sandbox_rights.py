@@ -63,6 +63,10 @@ def test_no_abi_takes_a_right_away() -> None:
     assert all(older & newer == older for older, newer in itertools.pairwise(masks))
 
 
+def test_the_bounds_are_those_of_the_contract() -> None:
+    assert (rules.LATEST, rules.DEFAULT_MINIMUM, rules.LOWEST_USABLE) == (9, 6, 3)
+
+
 def test_the_names_of_rights_are_the_kernels_bits() -> None:
     assert (rules.EXECUTE, rules.WRITE_FILE, rules.READ_FILE, rules.READ_DIR) == (1, 2, 4, 8)
     assert (rules.REFER, rules.TRUNCATE, rules.IOCTL_DEV) == (0x2000, 0x4000, 0x8000)

@@ -178,8 +178,8 @@ def _parse_line(line: bytes) -> tuple[str, Record | None]:
 def _skip_output(stream: BinaryIO, head: Record, log: ServerLog) -> None:
     size, claims = head.get("bytes"), head.get("claims")
     digest = hashlib.sha256()
-    left = size if isinstance(size, int) and size >= 0 else 0
-    while left and (block := stream.read(min(left, 1 << 20))):
+    left = size if type(size) is int and size >= 0 else -1
+    while left > 0 and (block := stream.read(min(left, 1 << 20))):
         digest.update(block)
         left -= len(block)
     if left or digest.hexdigest() != head.get("sha256"):

@@ -106,7 +106,11 @@ def build_plan(policy: Policy, resolver: Resolver, mounts: MountTable | None = N
     for path in policy.expose:
         _add_exposed(plan, path, _resolve(resolver, path), containing)
     _forget_exposed_aliases(plan)
-    plan.withheld = withheld_names(set(plan.hidden), policy.access.protected())
+    plan.withheld = withheld_names(set(plan.hidden))
+    # Entries of an ancestor are granted one by one anyway, each as `access` says.
+    protected = {path for path in plan.access.protected() if parents(path)[0] not in plan.withheld}
+    if protected:
+        plan.withheld = withheld_names(set(plan.hidden), protected)
     return plan
 
 

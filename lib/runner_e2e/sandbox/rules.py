@@ -205,8 +205,21 @@ def additional_grants(
             and not any(parent in hidden for parent in parents(path))
         )
 
-    extra = [(path, rights.everything, False) for path in sorted(access.writable) if is_free(path)]
-    extra += [(path, rights.read, True) for path in sorted(access.protected()) if is_free(path)]
+    def is_entry(path: bytes) -> bool:
+        """Tell whether the path is granted with the other entries of an ancestor."""
+        names = None if path == b"/" else withheld.get(parents(path)[0])
+        return names is not None and path[path.rfind(b"/") + 1 :] not in names
+
+    extra = [
+        (path, rights.everything, False)
+        for path in sorted(access.writable)
+        if is_free(path) and not is_entry(path)
+    ]
+    extra += [
+        (path, rights.read, True)
+        for path in sorted(access.protected())
+        if is_free(path) and not is_entry(path)
+    ]
     if access.privileged:
         if is_free(b"/dev"):
             extra.append((b"/dev", READ_DIR, True))
