@@ -110,6 +110,8 @@ def main() -> int:
     ensure_decoy(os.environ)
     try:
         result = cli.main(standalone_mode=False)
+        if sys.stdout is not None:
+            sys.stdout.flush()  # here a full disk is an error like any other
     except click.ClickException as error:
         error.show()
         return 2

@@ -120,10 +120,15 @@ def finish(process: subprocess.Popen[str]) -> Ended:
     return Ended(process.returncode, stdout, stderr)
 
 
-def copy_checkout(place: Path, interpreter: Path, uid: int | None = None) -> Checkout:
-    """Copy what runs a cell, with the packages it needs, into an environment below `place`."""
+def copy_sources(place: Path) -> None:
+    """Copy what a cell runs; that is all that a launch needs."""
     for name in ("lib", "entrypoints"):
         shutil.copytree(PROJECT / name, place / name, ignore=shutil.ignore_patterns("__pycache__"))
+
+
+def copy_checkout(place: Path, interpreter: Path, uid: int | None = None) -> Checkout:
+    """Copy what runs a cell, with the packages it needs, into an environment below `place`."""
+    copy_sources(place)
     venv = place / ".venv"
     subprocess.run([interpreter, "-m", "venv", "--without-pip", venv], check=True)
     (packages,) = venv.glob("lib/python3*/site-packages")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kernel.harness import Arg, Box, Identity, finish, tool, wait_until
+from kernel.harness import SECRET, Arg, Box, Identity, finish, tool, wait_until
 
 pytestmark = pytest.mark.kernel
 
@@ -231,3 +231,13 @@ def test_ordinary_tools_work_in_a_granted_directory(box: Box) -> None:
         " mktemp >/dev/null; head -c 4 /dev/zero | wc -c; ls"
     )
     assert box.run("sh", "-c", script).text.startswith("a\nb\nb\nc\n4\n")
+
+
+def test_with_nothing_hidden_everything_else_is_as_outside(box: Box) -> None:
+    """The other protections hold; for root system trees stay read-only, and `/` cannot be listed."""
+    script = 'cat "$1" && echo x >"$2/new" && grep NoNewPrivs /proc/self/status'
+    result = box.hiding().run("sh", "-c", script, "sh", box.secret, box.ok)
+
+    assert result.status == 0, result
+    assert SECRET in result.text
+    assert "NoNewPrivs:\t1" in result.text

@@ -277,8 +277,8 @@ def test_what_the_input_names_is_hidden_by_its_real_name(root: AttemptRoot, tmp_
 
 
 def test_an_input_that_hides_nothing_or_everything_is_refused(root: AttemptRoot, tmp_path: Path) -> None:
-    for path in (tmp_path / "missing", root.path, root.path.parent, Path("/")):
-        with pytest.raises(InputError, match="input hide"):
+    for path in (tmp_path / "missing", root.path, root.path.parent, Path("/"), Path("/usr"), Path("/dev")):
+        with pytest.raises(InputError, match="hide names"):
             places_of(root, hide=(path,))
 
 
@@ -289,7 +289,9 @@ HIDDEN = ("private", "target/tests")
 
 def hidden_in(root: AttemptRoot) -> BaseHidden:
     required = (PurePosixPath(root.private),)
-    return BaseHidden(required, (PurePosixPath(root.target) / "tests", PurePosixPath("/etc")))
+    return BaseHidden(
+        required, (PurePosixPath(root.target) / "tests", PurePosixPath(root.path.parent) / "elsewhere")
+    )
 
 
 def plant(path: Path) -> Path:

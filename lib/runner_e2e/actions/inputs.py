@@ -184,6 +184,11 @@ def parse_run_cell(inputs: Mapping[str, str]) -> RunCell:
         )
     if len(raw.id) > 1 or (raw.id and raw.row is not None):
         raise InputError("More than one cell is named", "Give run-cell one id or one row")
+    if raw.row is not None and (raw.row.credential_name or not (raw.row.key or raw.row.execution_id)):
+        raise InputError(
+            "Input row names no cell of the reference, which takes no credential",
+            "Leave it out, or choose the harness it is meant for",
+        )
     cell = _build_run_cell(raw)
     if cell.cell_id != DEFAULT_CELL:
         raise InputError(

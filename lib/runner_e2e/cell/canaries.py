@@ -44,7 +44,7 @@ def token() -> str:
 
 @dataclass(slots=True)
 class Planted:
-    """The places of one attempt that do not depend on the server, and the pid of the decoy process."""
+    """The places of one attempt so far, and the content of the tests that the probe reads."""
 
     places: list[Place] = field(default_factory=list)
     tests_content: bytes = b""

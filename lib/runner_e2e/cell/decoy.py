@@ -18,8 +18,9 @@ def ensure_decoy(environ: Mapping[str, str]) -> None:
     """Re-execute this program, same process id, with a random decoy unless there is one."""
     if environ.get(VARIABLE) or not sys.orig_argv:
         return
-    sys.stdout.flush()
-    sys.stderr.flush()
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None:  # None when it was closed before the start
+            stream.flush()
     os.execve(  # noqa: S606 - the same program with the same arguments
         sys.executable,
         [sys.executable, *sys.orig_argv[1:]],

@@ -16,16 +16,20 @@ from runner_e2e.sandbox.aliases import scan_aliases
 # An alias into one of these refuses the start; elsewhere package stores make them, and it is recorded.
 _NEVER_ALIASED = ("private", "tests", "secrets", "db")
 _MOST_NAMED = 20
+# What the wrapper, a shell and a runner need; `/tmp` stays for tools that ignore TMPDIR.
+_NEEDED = ("/bin/sh", "/dev/null", "/lib", "/usr/lib", "/usr/bin", "/usr/bin/python3", "/tmp")  # noqa: S108
 
 
 def harness_places(request: CellRequest, root: AttemptRoot) -> HarnessPlaces:
     """Return where the harness lies on this host; refuses a `hide` that cannot be honoured."""
     homes = {user_home(), request.environ.get("HOME", "")} - {"", "/"}
+    needed = (root.path, *(Path(path).resolve() for path in (*_NEEDED, sys.executable)))
     for path in request.hide:
-        if not path.exists() or root.path.is_relative_to(path.resolve()):
+        if not path.exists():
+            raise InputError(f"hide names {path}, which does not exist", "Correct the input hide")
+        if any(place.is_relative_to(path.resolve()) for place in needed):
             raise InputError(
-                f"The path to hide {path} does not exist or contains the attempt itself",
-                "Correct the input hide",
+                f"hide names {path}, which holds what every launch needs", "Hide only what lies beneath it"
             )
     return HarnessPlaces(
         root=PurePosixPath(root.path),

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from runner_e2e.errors import RunnerE2EError
 from runner_e2e.launch.install import find_interpreter
 from runner_e2e.sandbox import domain, protections
-from runner_e2e.sandbox.explain import losses
 from runner_e2e.sandbox.refusal import Refusal
 
 
@@ -18,7 +17,6 @@ class Host:
 
     system: str
     abi: int
-    lost: tuple[str, ...]
     interpreter: str
     user: str
     problems: tuple[str, ...]
@@ -54,7 +52,6 @@ def inspect_host(minimum_abi: int) -> Host:
     return Host(
         f"{platform.system()} {platform.release()} {platform.machine()}",
         version,
-        tuple(losses(version)),
         interpreter,
         f"uid {os.getuid()}" + (", without capabilities inside the domain" if root else ""),
         tuple(problems),

@@ -72,6 +72,11 @@ class CellRequest:
                 f"min-abi is {self.minimum_abi}, and nothing below {LOWEST_USABLE} protects hidden files",
                 f"Set min-abi to {LOWEST_USABLE} or more",
             )
+        if self.minimum_abi < DEFAULT_MINIMUM and self.preset is Preset.STRICT:
+            raise InputError(
+                f"min-abi is {self.minimum_abi}, and strict protection needs {DEFAULT_MINIMUM}",
+                "Set sandbox-preset to compatible as well",
+            )
 
 
 @dataclass(frozen=True, slots=True)

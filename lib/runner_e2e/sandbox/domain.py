@@ -80,6 +80,9 @@ def walk_grants(plan: Plan, rights: Rights, add: "Callable[[int, int, str, bytes
     out; anything else that cannot be opened is refused.
     """
     walk = _Walk(plan, rights, add)
+    if not plan.withheld:
+        # Nothing is hidden: the other protections hold, and everything else is as outside.
+        walk.grant_path(b"/", rights.everything, read_only=plan.access.is_read_only(b"/"))
     for directory, names in plan.withheld.items():
         if plan.access.privileged and directory == b"/dev":
             continue  # only the usual nodes, by additional_grants

@@ -22,7 +22,6 @@ ALWAYS = ("filesystem", "noNewPrivileges")
 
 _CHOWN, _DAC_OVERRIDE, _FOWNER, _FSETID, _SETPCAP = 0, 1, 3, 4, 8
 FILE_CAPABILITIES = 1 << _CHOWN | 1 << _DAC_OVERRIDE | 1 << _FOWNER | 1 << _FSETID
-FILE_CAPABILITY_NAMES = ["CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID"]
 
 # AUDIT_ARCH_*, then the numbers of socket, socketpair, prlimit64, add_key, request_key and keyctl.
 _ARCHITECTURES = {

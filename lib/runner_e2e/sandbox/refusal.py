@@ -40,7 +40,7 @@ CODES = frozenset(
 
 
 class Refusal(Exception):  # noqa: N818 - the contract's word for it; nothing here is an error of ours
-    """The command was not started, because `code`; raised before anything is changed or created."""
+    """The command was not started, because `code`; nothing of it was executed."""
 
     def __init__(  # noqa: PLR0913 - the fields of the refusal line, keyword only
         self,
