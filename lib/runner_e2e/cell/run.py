@@ -78,7 +78,8 @@ def run_cell(request: CellRequest, reporter: Reporter | None = None) -> CellOutc
         with _stop_on_signals():
             _require_host(request)
             watch.family.adopt_orphans()
-            root = create_root(f"runner-e2e-{secrets.token_hex(8)}")
+            with _signals_held():  # a stop waits until it is known what has to be removed
+                root = create_root(f"runner-e2e-{secrets.token_hex(8)}")
             failure = _guarded(request, root, gathered, watch, reporter)
     except RunnerE2EError as error:
         failure = error
