@@ -28,6 +28,7 @@ from .rules import Rights, additional_grants, is_device
 
 _DIRECTORY_FLAGS = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC
 _RULE_FLAGS = kernel.O_PATH | O_NOFOLLOW | O_CLOEXEC
+_DIRECTORY_RULE_FLAGS = _RULE_FLAGS | O_DIRECTORY
 _PROOF_FLAGS = O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC
 _KIND, _DIRECTORY, _SYMLINK = 0o170000, 0o040000, 0o120000
 
@@ -122,13 +123,24 @@ class _Walk:
     `_guarded` holds what must not be granted by any.
     """
 
-    __slots__ = ("_access", "_add", "_guarded", "_inodes", "_never", "_rights", "_withhold", "count")
+    __slots__ = (
+        "_access",
+        "_add",
+        "_guarded",
+        "_inodes",
+        "_mounts",
+        "_never",
+        "_rights",
+        "_withhold",
+        "count",
+    )
 
     def __init__(self, plan: Plan, rights: Rights, add: "Callable[[int, int, str, bytes], None]") -> None:
         self._access = plan.access
         self._rights = rights
         self._add = add
         self._withhold = plan.withhold
+        self._mounts = plan.mounts
         # Another name of an exposed directory is hidden by that name; the directory itself is granted.
         named = [hidden.path for hidden in plan.hidden.values() if hidden.kind != "alias"]
         self._never = _identities([*plan.withheld, *named])
@@ -136,7 +148,7 @@ class _Walk:
         self._inodes = {inode for inode, _ in self._guarded}
         self.count = 0
 
-    def grant_entries(  # noqa: C901, PLR0912 - the loop runs once per sibling: no calls to tidy it up
+    def grant_entries(  # noqa: C901, PLR0912, PLR0915 - the loop runs once per sibling: no calls to tidy it up
         self, directory: bytes, names: set[bytes]
     ) -> None:
         """Grant the entries of an ancestor, but for some names."""
@@ -150,6 +162,10 @@ class _Walk:
         usual = rights.read if read_only else rights.everything
         usual_file = rights.read_file if read_only else rights.everything_file
         privileged = self._access.privileged
+        # Where nothing is mounted on an entry, its inode is known from the listing, and for a directory
+        # the open itself decides what it is: with O_DIRECTORY it fails for anything else.
+        count = 0
+        unmounted = not self._mounts.within(directory)
         try:
             parent = kernel.open_without_symlinks(directory, _DIRECTORY_FLAGS)
         except OSError as error:
@@ -162,9 +178,22 @@ class _Walk:
                     name = entry.name
                     if name in skipped or entry.is_symlink() or (prefixes and name.startswith(prefixes)):
                         continue
+                    is_directory = (
+                        unmounted
+                        and entry.is_dir(follow_symlinks=False)
+                        and entry.inode() not in inodes
+                        and name not in reversed_names
+                    )
                     try:
-                        descriptor = open_descriptor(name, _RULE_FLAGS, dir_fd=parent)
-                    except FileNotFoundError:
+                        descriptor = open_descriptor(
+                            name, _DIRECTORY_RULE_FLAGS if is_directory else _RULE_FLAGS, dir_fd=parent
+                        )
+                    except (FileNotFoundError, NotADirectoryError):
+                        continue  # it vanished, and something else may have its name now
+                    if is_directory:
+                        add(usual, descriptor, name, directory)
+                        count += 1
+                        close(descriptor)
                         continue
                     status = fstat(descriptor)
                     kind = status.st_mode & _KIND
@@ -180,12 +209,13 @@ class _Walk:
                         allowed = usual_file
                     if allowed:
                         add(allowed, descriptor, name, directory)
-                        self.count += 1
+                        count += 1
                     close(descriptor)
         except OSError as error:
             raise _unlistable(directory, error) from error
         finally:
             close(parent)
+        self.count += count
 
     def grant_path(self, path: bytes, allowed: int, *, read_only: bool, exposed: bool = False) -> bool:
         """Grant one canonical path, at most with the `allowed` rights; False when it does not exist."""
