@@ -117,5 +117,7 @@ def _keep_traceback(environ: Mapping[str, str], parent: Path, error: Exception) 
 
 
 if __name__ == "__main__":
-    sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace")  # type: ignore[union-attr]
+    if sys.stdout is None:  # closed by the caller: the evidence and the status still tell
+        sys.stdout = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 - open to the end
+    sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace")  # type: ignore[union-attr]  # a file
     raise SystemExit(main(sys.argv[1:], os.environ))

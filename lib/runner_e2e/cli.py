@@ -37,9 +37,6 @@ class _Progress(Reporter):
         else:
             self._console.print(f"{text} …", highlight=False)
 
-    def note(self, text: str) -> None:
-        self._console.print(text, highlight=False)
-
     def stop(self) -> None:
         """Clear the spinner."""
         if self._status:

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 import httpx
 import pytest
 
-from runner_e2e.reference.config import AGENT_JWT_SECRET, GENERATED_SECRETS, parse_config
+from runner_e2e.isolation.environment import GENERATED_SECRETS
+from runner_e2e.reference.config import AGENT_JWT_SECRET, parse_config
 from runner_e2e.reference.launches import Launches
 from runner_e2e.reference.layout import create_instance
 from runner_e2e.reference.records import RunStatus

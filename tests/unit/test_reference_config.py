@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from runner_e2e.errors import InputError
-from runner_e2e.reference.config import GENERATED_SECRETS, parse_config
+from runner_e2e.isolation.environment import GENERATED_SECRETS
+from runner_e2e.reference.config import parse_config
 from runner_e2e.reference.layout import Instance, create_instance
 
 COMPLETE = {

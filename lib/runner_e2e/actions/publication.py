@@ -23,10 +23,6 @@ class SurfaceReporter:
         """Say that a new phase begins."""
         self._surface.line(f"== {text}")
 
-    def note(self, text: str) -> None:
-        """Say that something worth a line happened."""
-        self._surface.line(f"   {text}")
-
 
 def announce_evidence(surface: ActionSurface, artifact_name: str, evidence: str) -> None:
     """Name the evidence before the cell runs: when this process is killed, it is still uploaded."""

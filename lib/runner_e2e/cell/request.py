@@ -104,15 +104,9 @@ class Reporter(Protocol):
     def phase(self, text: str) -> None:
         """A new phase begins."""
 
-    def note(self, text: str) -> None:
-        """Something worth a line happened."""
-
 
 class SilentReporter:
     """Says nothing."""
 
     def phase(self, text: str) -> None:
         """Ignore the phase."""
-
-    def note(self, text: str) -> None:
-        """Ignore the note."""

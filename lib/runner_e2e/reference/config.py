@@ -8,14 +8,9 @@ from pathlib import Path
 from types import MappingProxyType
 
 from runner_e2e.errors import InputError
+from runner_e2e.isolation.environment import GENERATED_SECRETS
 
 AGENT_JWT_SECRET = "PAPERCLIP_AGENT_JWT_SECRET"  # noqa: S105 - a variable's name
-GENERATED_SECRETS = (
-    AGENT_JWT_SECRET,
-    "PAPERCLIP_DECISION_SIGNING_SECRET",
-    "PAPERCLIP_TOOL_ACTION_SIGNING_SECRET",
-    "BETTER_AUTH_SECRET",
-)
 MAX_RUNTIME = "PAPERCLIP_RUNNER_E2E_REFERENCE_MAX_RUNTIME_S"
 DEFAULT_MAX_RUNTIME_S = 300.0
 
