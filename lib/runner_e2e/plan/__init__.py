@@ -1,0 +1,1 @@
+"""From a branch and selectors to a matrix: authorization, target, catalog, selection, rows."""
