@@ -95,8 +95,19 @@ def _link_or_copy(source: str, target: str) -> str:
     return target
 
 
-def perform(repository: Path, home: Path, environment: Path, inputs: Mapping[str, str]) -> Performance:
-    """Dispatch `tests/action/workflows/cell.yml` and collect what it left."""
+def perform(
+    repository: Path,
+    home: Path,
+    environment: Path,
+    inputs: Mapping[str, str],
+    *,
+    workflow: str = "cell.yml",
+    options: Sequence[str] = (),
+) -> Performance:
+    """Dispatch a workflow of `tests/action/workflows` and collect what it left.
+
+    `options` are further ones of `act`.
+    """
     record, artifacts = home / "record", home / "artifacts"
     for directory in (record, artifacts, home / "cache"):
         shutil.rmtree(directory, ignore_errors=True)
@@ -105,13 +116,14 @@ def perform(repository: Path, home: Path, environment: Path, inputs: Mapping[str
         f"{sys.prefix}/bin/act",
         "workflow_dispatch",
         "--json",
-        "--workflows=tests/action/workflows/cell.yml",
+        f"--workflows=tests/action/workflows/{workflow}",
         f"--platform={RUNNER_LABEL}=-self-hosted",
         f"--local-repository={UPLOAD_ACTION}={PROJECT}/tests/action/upload_artifact",
         f"--env=RECORD_DIRECTORY={record}",
         f"--env=UPLOAD_STORE={artifacts}",
         f"--env=RUNNER_E2E_VENV={environment}",
         *(f"--input={name}={value}" for name, value in inputs.items()),
+        *options,
     ]
     done = subprocess.run(
         command,

@@ -167,7 +167,10 @@ def test_results_of_an_earlier_run_are_refused_and_never_handed_on(step: Step) -
     assert "earlier run" in step.summary_file.read_text()
 
 
-@pytest.mark.parametrize("command", ["", "plan", "run_cell", "../run_cell", "x\n::error::y"])
+@pytest.mark.parametrize(
+    "command",
+    ["", "report", "chaos", "doctor", "run_cell", "../run_cell", "authorize ", "AUTHORIZE", "x\n::error::y"],
+)
 def test_a_command_that_is_not_there_is_refused_without_its_text(step: Step, command: str) -> None:
     step.environ["INPUT_COMMAND"] = command
 
@@ -177,8 +180,25 @@ def test_a_command_that_is_not_there_is_refused_without_its_text(step: Step, com
     log = step.log.read_text()
     assert log.startswith("::error title=Runner E2E::")
     assert log.count("\n") == 1
-    assert "Use `command: run-cell`" in step.summary_file.read_text()
+    assert "Use command authorize, resolve, plan or run-cell." in step.summary_file.read_text()
     assert step.outputs == {}
+
+
+@pytest.mark.parametrize(
+    ("command", "entrypoint"), [("resolve", "resolve_target.py"), ("plan", "plan_matrix.py")]
+)
+def test_a_planning_command_becomes_its_entrypoint_in_the_environment(
+    step: Step, clone: Path, environment: Path, command: str, entrypoint: str
+) -> None:
+    probe = "import json, sys\nprint(json.dumps([sys.prefix, sys.flags.isolated, sys.argv]))\n"
+    (clone / "entrypoints" / entrypoint).write_text(probe, encoding="utf-8")
+    step.environ["INPUT_COMMAND"] = command
+
+    with step.started() as process:
+        assert process.wait(DEADLINE_S) == 0
+
+    started_as = json.loads(step.log.read_text().splitlines()[-1])
+    assert started_as == [str(environment), 1, [str(clone / "entrypoints" / entrypoint)]]
 
 
 @pytest.mark.parametrize("debug", ["", "1"])

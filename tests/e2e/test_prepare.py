@@ -271,7 +271,7 @@ def test_a_shim_that_leads_to_python_is_seen_through(newcomer: Newcomer, tmp_pat
     assert (newcomer.venv / "bin" / "python").resolve() == base
 
 
-@pytest.mark.parametrize("script", ["prepare", "demo", "test", "lock", "action-entry"])
+@pytest.mark.parametrize("script", ["prepare", "find-python", "demo", "test", "lock", "action-entry"])
 def test_a_shell_can_read_the_script(script: str) -> None:
     path = PROJECT / "scripts" / script
     shell = "bash" if "bash" in path.read_text(encoding="utf-8").splitlines()[0] else "sh"

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
 PACKAGE = "runner_e2e"
-SOURCES = Path(__file__).resolve().parents[2] / "lib" / PACKAGE
+PROJECT = Path(__file__).resolve().parents[2]
+SOURCES = PROJECT / "lib" / PACKAGE
 
 # In the order of the data flow: a room imports only from rooms above it.
 ROOMS = (
@@ -62,6 +63,9 @@ NEEDED_MODULES = {
     "launch.configuration": frozenset({"json"}),
     "evidence.journal": frozenset({"json"}),
 }
+
+# These run before anything is installed.
+STANDALONE_ENTRYPOINTS = ("authorize",)
 
 
 class When(Enum):
@@ -143,18 +147,41 @@ def judge_extra_rules(module: str, item: Import) -> Iterator[str]:
 def find_startup_modules(imports: Mapping[str, Sequence[Import]]) -> set[str]:
     """Return the modules that every launch imports; what functions import waits until needed."""
     packages = {f"{module.split('.', maxsplit=1)[0]}.__init__" for module in STARTUP_MODULES}
-    reached = {*STARTUP_MODULES, *packages, "__init__"} & imports.keys()
+    return find_reached({*STARTUP_MODULES, *packages, "__init__"}, imports, {When.START})
+
+
+def find_reached(
+    start: Collection[str], imports: Mapping[str, Sequence[Import]], when: Collection[When]
+) -> set[str]:
+    """Return the modules among `start`, and all that they import, at those times, one by another."""
+    reached = imports.keys() & set(start)
     while True:
         found = {
             name
             for module in reached
             for item in imports[module]
-            if item.when is When.START
+            if item.when in when
             for name in item.modules(imports)
         }
         if found <= reached:
             return reached
         reached |= found
+
+
+def find_foreign_imports(entrypoint: str, text: str, sources: Mapping[str, str]) -> list[str]:
+    """Return a sentence for each import that a standalone entrypoint reaches outside the standard library.
+
+    Imports in functions count too: what is not installed is not there later either.
+    """
+    imports = {module: list(read_imports(module, source)) for module, source in sources.items()}
+    own = f"entrypoints/{entrypoint}"
+    imports[own] = list(read_imports(own, text))
+    return [
+        f"{module}:{item.line} imports {item.outer}: {own} runs before anything is installed"
+        for module in sorted(find_reached({own, "__init__"}, imports, {When.START, When.LATER}))
+        for item in imports[module]
+        if item.when is not When.NEVER and item.outer not in {PACKAGE, *sys.stdlib_module_names}
+    ]
 
 
 def read_imports(module: str, text: str) -> Iterator[Import]:
@@ -206,11 +233,15 @@ def is_in(module: str, place: str) -> bool:
     return module == place or module.startswith(f"{place}.")
 
 
-def test_the_rooms_of_the_package_keep_the_rules() -> None:
-    sources = {
+def read_sources() -> dict[str, str]:
+    return {
         ".".join(path.relative_to(SOURCES).with_suffix("").parts): path.read_text(encoding="utf-8")
         for path in SOURCES.rglob("*.py")
     }
+
+
+def test_the_rooms_of_the_package_keep_the_rules() -> None:
+    sources = read_sources()
 
     assert {"errors", *STARTUP_MODULES} <= sources.keys()
     violations = find_violations(sources)
@@ -336,3 +367,46 @@ def test_a_module_imported_when_needed_may_be_slow_until_something_imports_it_at
 
     assert find_violations(lazy) == []
     assert len(find_violations(eager)) == 1
+
+
+@pytest.mark.parametrize("entrypoint", STANDALONE_ENTRYPOINTS)
+def test_a_standalone_entrypoint_reaches_nothing_but_the_standard_library(entrypoint: str) -> None:
+    text = (PROJECT / "entrypoints" / f"{entrypoint}.py").read_text(encoding="utf-8")
+
+    foreign = find_foreign_imports(entrypoint, text, read_sources())
+
+    assert not foreign, "\n".join(foreign)
+
+
+@pytest.mark.parametrize(
+    ("text", "sources", "where"),
+    [
+        pytest.param("import requests", {}, "entrypoints/x:1 imports requests", id="itself"),
+        pytest.param("from runner_e2e import a", {"a": "import github"}, "a:1 imports github", id="module"),
+        pytest.param(
+            "from runner_e2e.a.b import f",
+            {"a.__init__": "import rich", "a.b": ""},
+            "a.__init__:1 imports rich",
+            id="package-on-the-way",
+        ),
+        pytest.param("import os", {"__init__": "import httpx"}, "__init__:1 imports httpx", id="the-package"),
+        pytest.param(
+            "from runner_e2e.a import f",
+            {"a": "def f():\n    from . import b", "b": "import yaml"},
+            "b:1 imports yaml",
+            id="when-needed",
+        ),
+    ],
+)
+def test_a_foreign_import_behind_a_standalone_entrypoint_is_found(
+    text: str, sources: dict[str, str], where: str
+) -> None:
+    (found,) = find_foreign_imports("x", text, sources)
+
+    assert found.startswith(where)
+
+
+def test_what_a_standalone_entrypoint_does_not_reach_may_import_packages() -> None:
+    sources = {"a": "import os\nif TYPE_CHECKING:\n    import rich", "b": "import rich"}
+
+    assert find_foreign_imports("x", "from runner_e2e import a", sources) == []

@@ -19,7 +19,7 @@ from runner_e2e.actions.commands import (
     build_masks,
     neutralise,
 )
-from runner_e2e.actions.outputs import append_output
+from runner_e2e.actions.outputs import append_outputs
 from runner_e2e.actions.summary import append_summary
 from runner_e2e.errors import RunnerE2EError
 
@@ -32,6 +32,7 @@ class ActionSurface:
 
     __slots__ = (
         "_annotated",
+        "_debug",
         "_in_group",
         "_output_path",
         "_stream",
@@ -43,18 +44,24 @@ class ActionSurface:
         self.on_actions = environ.get("GITHUB_ACTIONS") == "true"
         self._output_path = environ.get("GITHUB_OUTPUT", "")
         self._summary_path = environ.get("GITHUB_STEP_SUMMARY", "")
+        self._debug = environ.get("RUNNER_DEBUG") == "1"
         self._stream = stream
         self._annotated: Counter[Level] = Counter()
         self._in_group = False
 
     def output(self, name: str, value: str) -> None:
         """Set a step output; in a terminal, print it."""
+        self.outputs({name: value})
+
+    def outputs(self, values: Mapping[str, str]) -> None:
+        """Set step outputs that belong together, all or none; in a terminal, print them."""
         if self._output_path:
-            append_output(Path(self._output_path), name, value)
+            append_outputs(Path(self._output_path), values)
         elif self.on_actions:
             raise _missing_file("GITHUB_OUTPUT")
         else:
-            self.line(f"{name}: {value}")
+            for name, value in values.items():
+                self.line(f"{name}: {value}")
 
     def summary(self, *stages: str) -> None:
         """Add the fullest of `stages` that fits to the step summary; in a terminal, print it."""
@@ -100,6 +107,12 @@ class ActionSurface:
         finally:
             self._in_group = False
             self._print(build_endgroup())
+
+    def debug(self, *lines: str) -> None:
+        """Print lines only when the run was started with debug logging."""
+        if self._debug:
+            for text in lines:
+                self.line(text)
 
     def line(self, text: str) -> None:
         """Print text that the runner takes for nothing but text."""
