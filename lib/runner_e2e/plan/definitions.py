@@ -1,13 +1,14 @@
 """What a catalog file may say: the shapes of suites, profiles, environments and tasks.
 
 Names in the file are camelCase, as the product spells them. Values are checked one by one here, and
-against each other in `catalog`. Everything is frozen once it is read.
+against each other in `catalog_rules`. Everything is frozen once it is read.
 """
 
+import re
 from collections.abc import Mapping
 from typing import Annotated, Literal, get_args
 
-from pydantic import AfterValidator, ConfigDict, Field, JsonValue
+from pydantic import AfterValidator, ConfigDict, FailFast, Field, JsonValue
 from pydantic.alias_generators import to_camel
 from pydantic.dataclasses import dataclass
 
@@ -103,29 +104,47 @@ MatcherKind = Literal[
 ]
 
 
+# What the validators below say; `catalog_wording` adds what to do.
+ONE_LINE = "must be one line of printable text"
+PLAIN_PROSE = "must hold no control characters but line ends and tabs"
+EXECUTION_ID_FORM = (
+    "must be suite.profile.environment.case with environment local or daytona, at most 512 characters"
+)
+
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
+
 def _check_line(text: str) -> str:
     if not text.isprintable():
-        raise ValueError("must be one line of printable text")
+        raise ValueError(ONE_LINE)
+    return text
+
+
+def _check_prose(text: str) -> str:
+    if _CONTROL.search(text):
+        raise ValueError(PLAIN_PROSE)
     return text
 
 
 def _check_execution_id(text: str) -> str:
     if split_execution_id(text) is None:
-        raise ValueError("must be suite.profile.environment.case with environment local or daytona")
+        raise ValueError(EXECUTION_ID_FORM)
     return text
 
 
 # YAML brings numbers and booleans of their own, so text that looks like one is a mistake.
 Flag = Annotated[bool, Field(strict=True)]
-Milliseconds = Annotated[int, Field(strict=True, ge=1, le=24 * 3_600_000)]
+# Two attempts with their margins end within a day: see compute_timeout_minutes in `matrix`.
+Milliseconds = Annotated[int, Field(strict=True, ge=1, le=42_960_000)]
 Count = Annotated[int, Field(strict=True, ge=1, le=1000)]
 Size = Annotated[int, Field(strict=True, ge=0)]
 Line = Annotated[str, Field(min_length=1, max_length=512), AfterValidator(_check_line)]
-Prose = Annotated[str, Field(min_length=1, max_length=65_536)]
+Prose = Annotated[str, Field(min_length=1, max_length=65_536), AfterValidator(_check_prose)]
 Name = Annotated[str, Field(pattern=rf"^{SEGMENT}$", max_length=128)]
 CaseName = Annotated[str, Field(pattern=rf"^{CASE}$", max_length=256)]
 ExecutionId = Annotated[str, AfterValidator(_check_execution_id)]
-Names = tuple[Name, ...]
+# A long list of wrong names is one mistake, and a breach costs far more memory than a name.
+Names = Annotated[tuple[Name, ...], FailFast()]
 SomeNames = Annotated[Names, Field(min_length=1)]
 
 _CONFIG = ConfigDict(
@@ -182,7 +201,7 @@ class Profile:
     model: Line
     model_qualification: ModelQualification
     credential: CredentialName | None = None
-    supported_environments: Annotated[tuple[EnvironmentId, ...], Field(min_length=1)]
+    supported_environments: Annotated[tuple[EnvironmentId, ...], FailFast(), Field(min_length=1)]
     expected_runtime_mode: Name
     expected_runtime_metadata: RuntimeMetadata
     qualification_candidate: Literal["copilot", "cursor", "kimi", "pi"] | None = None
@@ -280,7 +299,7 @@ class Task:
     expected_terminal_state: TerminalState
     title: Line | None = None
     prompt: Prose | None = None
-    matchers: tuple[Matcher, ...] = ()
+    matchers: Annotated[tuple[Matcher, ...], FailFast()] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=_CONFIG)
@@ -295,10 +314,10 @@ class Suite:
     description: Line
     groups: Names = ()
     profiles: SomeNames
-    environments: Annotated[tuple[Line, ...], Field(min_length=1)]
-    tasks: Annotated[tuple[CaseName, ...], Field(min_length=1)]
+    environments: Annotated[tuple[Line, ...], FailFast(), Field(min_length=1)]
+    tasks: Annotated[tuple[CaseName, ...], FailFast(), Field(min_length=1)]
     expected_matrix_size: Size
-    excluded_execution_ids: tuple[ExecutionId, ...] = ()
+    excluded_execution_ids: Annotated[tuple[ExecutionId, ...], FailFast()] = ()
     definition_metadata: Mapping[str, JsonValue] | None = None
     manual_only: Flag = False
 
