@@ -1,0 +1,1 @@
+"""Programs that the end-to-end tests start. They run by themselves."""
