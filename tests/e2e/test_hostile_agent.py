@@ -266,17 +266,12 @@ def test_a_changed_mode_of_what_runs_outside_the_domain_is_no_pass(hostile: Host
 
 
 def test_directories_of_the_attempt_that_are_closed_cost_no_evidence(ordinary: Hostile) -> None:
-    attacked = ordinary.attack(
-        {
-            "ada": {"last": [("mode", "{root}/private", "0")]},
-            "ben": {"last": [("mode", "{root}", "0")]},
-        }
-    )
+    # One agent does both: behind a closed root the other could not reach what lies in it.
+    closing = [("mode", "{root}/private", "0"), ("mode", "{root}", "0")]
 
-    assert {*attacked.outcomes("ada"), *attacked.outcomes("ben")} == {
-        (("mode", "{root}/private", "0"), "", ""),
-        (("mode", "{root}", "0"), "", ""),
-    }
+    attacked = ordinary.attack({"ada": {"last": closing}})
+
+    assert attacked.outcomes("ada") == [(act, "", "") for act in closing]
     assert attacked.verdict() == ("failed", "contaminated")
     assert "the mode of private was changed" in attacked.contamination["foreign"]
     assert attacked.contamination["tried"] > 0

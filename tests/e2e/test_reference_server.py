@@ -61,7 +61,13 @@ class Server:
         return found
 
     def agent(self, company: str, **fields: object) -> str:
-        body = {"name": "Agent", "role": "engineer", "adapterType": "paperclip_runner", **fields}
+        body = {
+            "name": "Agent",
+            "role": "engineer",
+            "adapterType": "paperclip_runner",
+            "adapterConfig": {"opencodePermissionMode": "allow"},
+            **fields,
+        }
         found: str = self.call("POST", f"/companies/{company}/agents", 201, body)["id"]
         return found
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import os
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
+from typing import Any
 
 import pytest
 
 from runner_e2e.cell import hidden, judgement
-from runner_e2e.cell.reference_flow import AgentRun, AttemptTimeoutError, Coverage
+from runner_e2e.cell.agent_run import AgentRun, AttemptTimeoutError, Coverage, Turn
+from runner_e2e.cell.flow import Flow
 from runner_e2e.cell.request import PROJECT, CellRequest, Status
 from runner_e2e.cell.root import AttemptRoot, create_root
 from runner_e2e.errors import (
@@ -24,7 +27,8 @@ from runner_e2e.errors import (
 from runner_e2e.evidence.attempts import Attempt, Place, Reach
 from runner_e2e.isolation.base import BaseHidden, HarnessPlaces
 
-REQUEST = CellRequest(environ={})
+REQUEST = CellRequest(flow=Flow(agents=2, least_runs=2), environ={})
+ALONE = replace(REQUEST, flow=Flow())
 UNSANDBOXED = replace(REQUEST, sandboxed=False)
 
 
@@ -33,9 +37,26 @@ def agent(name: str, *reaches: Reach, status: str = "done", run_status: str = "s
         Attempt(Place(f"run:{name}{number}", "read", "/x", "canary"), None, reach)
         for number, reach in enumerate(reaches)
     )
-    return AgentRun(
-        name, "seal", issue_status=status, runs=[{"id": f"run-{name}", "status": run_status}], attempts=rows
-    )
+    turn = turn_of(f"run-{name}", status=status, run_status=run_status)
+    runs = [{"id": f"run-{name}", "status": run_status}]
+    return AgentRun(name, "seal", turns=[turn], runs=list(runs), attempts=rows)
+
+
+def turn_of(
+    run: str,
+    number: int = 1,
+    *,
+    status: str = "done",
+    run_status: str = "succeeded",
+    heard: tuple[str, ...] = (),
+    earlier: tuple[str, ...] = (),
+    remembered: tuple[str, ...] = (),
+) -> Turn:
+    report = {
+        "heard": list(heard),
+        "session": {"earlier": list(earlier), "remembered": list(remembered)},
+    }
+    return Turn(number, 1, run=run, issue_status=status, run_status=run_status, report=report)
 
 
 def attempt(*agents: AgentRun) -> judgement.Gathered:
@@ -102,6 +123,7 @@ def test_an_agent_without_a_launch_of_its_own_is_unproven(launched: tuple[str, .
 def test_an_agent_without_a_run_is_unproven() -> None:
     idle = agent("ben")
     idle.runs = []
+    idle.turns = []
 
     assert isinstance(judged(attempt(agent("ada"), idle), summary()), SandboxUnprovenError)
 
@@ -209,7 +231,7 @@ def test_work_that_is_done_is_no_pass_when_something_else_happened(
     fields: dict[str, object], failure: FailureClass
 ) -> None:
     one = agent("ada", Reach.TRIED)
-    verdict = judged(finished(one, **fields), summary())
+    verdict = judged(finished(one, **fields), summary(), request=ALONE)
 
     assert verdict is not None
     assert verdict.failure_class is failure
@@ -217,11 +239,194 @@ def test_work_that_is_done_is_no_pass_when_something_else_happened(
 
 def test_an_agent_has_to_follow_every_lead() -> None:
     one = agent("ada", Reach.TRIED, Reach.NOT_TRIED)
-    verdict = judged(finished(one), summary())
+    verdict = judged(finished(one), summary(), request=ALONE)
 
     assert verdict is not None
     assert verdict.failure_class is FailureClass.CANDIDATE_FAILURE
     assert "run:ada1" in str(verdict)
+
+
+@pytest.mark.parametrize(
+    ("agents", "words"),
+    [(1, "The agent did its work"), (2, "Both agents did their work"), (3, "All agents did their work")],
+)
+def test_a_pass_says_how_many_worked(agents: int, words: str) -> None:
+    assert judgement.describe_result(None, agents)[3].startswith(words)
+
+
+# Cells of several turns.
+
+TURNS = Flow(turns=3, least_runs=3)
+WARM = replace(TURNS, adapter_config={**TURNS.adapter_config, "lifecycleMode": "warm"})
+ASKING = Flow(turns=2, least_runs=2, first="ask")
+FAILING = Flow(issue="blocked", run="failed")
+THREE = ("r1", "r2", "r3")
+
+
+def several(*turns: Turn, words: tuple[str, ...] = ("a", "b")) -> AgentRun:
+    runs = [{"id": turn.run, "status": turn.run_status} for turn in turns if turn.run]
+    return AgentRun("ada", "seal", turns=list(turns), words=list(words), runs=list(reversed(runs)))
+
+
+def three(**last: object) -> AgentRun:
+    """An agent that did all it should in three turns, but for `last` of the third one."""
+    third: dict[str, object] = {"heard": ("a", "b"), "earlier": ("r1", "r2")} | last
+    return several(
+        turn_of("r1"),
+        turn_of("r2", 2, heard=("a",), earlier=("r1",)),
+        turn_of("r3", 3, **third),  # type: ignore[arg-type]  # some of its fields
+    )
+
+
+def verdict_on(flow: Flow, one: AgentRun, launched: tuple[str, ...] = THREE) -> RunnerE2EError | None:
+    return judged(attempt(one), summary(launched=launched), request=replace(REQUEST, flow=flow))
+
+
+def test_all_turns_as_they_should_be_pass() -> None:
+    assert verdict_on(TURNS, three()) is None
+
+
+def test_every_turn_needs_its_launch() -> None:
+    verdict = verdict_on(TURNS, three(), launched=("r1", "r3"))
+
+    assert isinstance(verdict, SandboxUnprovenError)
+
+
+@pytest.mark.parametrize(
+    ("last", "problem"),
+    [
+        pytest.param({"heard": ("a",)}, "ada did not hear what it was told in turn 3", id="deaf"),
+        pytest.param({"heard": ("b", "a")}, "did not hear", id="in-another-order"),
+        pytest.param({"heard": ("a", "b", "c")}, "did not hear", id="another-word"),
+        pytest.param({"earlier": ("r2",)}, "did not go on in its session in turn 3", id="part-of-a-session"),
+        pytest.param({"earlier": ()}, "did not go on in its session", id="another-session"),
+        pytest.param({"remembered": ("r1", "r2")}, "remembers other turns", id="warm-without-being-it"),
+        pytest.param({"status": "blocked"}, "Not done: the issue of ada", id="blocked-at-the-end"),
+        pytest.param({"run_status": "failed"}, "Not done", id="failed-at-the-end"),
+        pytest.param({"run_status": ""}, "Not done", id="never-started"),
+    ],
+)
+def test_one_turn_that_is_not_what_it_should_be_fails_the_candidate(
+    last: dict[str, object], problem: str
+) -> None:
+    verdict = verdict_on(TURNS, three(**last))
+
+    assert isinstance(verdict, CandidateFailureError)
+    assert problem in str(verdict)
+
+
+def test_a_warm_provider_remembers_all_turns_before() -> None:
+    warm = several(
+        turn_of("r1"),
+        turn_of("r2", 2, heard=("a",), earlier=("r1",), remembered=("r1",)),
+        turn_of("r3", 3, heard=("a", "b"), earlier=("r1", "r2"), remembered=("r1", "r2")),
+    )
+
+    assert verdict_on(WARM, warm) is None
+    assert isinstance(verdict_on(WARM, three()), CandidateFailureError)
+    assert isinstance(verdict_on(TURNS, warm), CandidateFailureError)
+
+
+@pytest.mark.parametrize("report", [{}, {"session": []}, {"session": None, "heard": None}])
+def test_a_turn_without_an_account_of_its_own_proves_nothing(report: dict[str, object]) -> None:
+    one = three()
+    one.turns[1].report = report
+
+    assert isinstance(verdict_on(TURNS, one), CandidateFailureError)
+
+
+def test_a_turn_that_went_wrong_in_between_counts() -> None:
+    one = three()
+    one.turns[1].issue_status = "blocked"
+
+    assert "Not done" in str(verdict_on(TURNS, one))
+
+
+def test_fewer_turns_than_the_cell_has_are_not_done() -> None:
+    one = several(turn_of("r1"), turn_of("r2", 2, heard=("a",), earlier=("r1",)), words=("a",))
+
+    assert "Not done" in str(verdict_on(TURNS, one))
+
+
+def test_fewer_turns_are_enough_where_the_cell_says_so() -> None:
+    one = several(turn_of("r1"), turn_of("r2", 2, heard=("a",), earlier=("r1",)), words=("a",))
+
+    assert verdict_on(replace(TURNS, least_runs=2), one) is None
+
+
+def test_fewer_runs_than_expected_fail_the_candidate() -> None:
+    one = three()
+    one.turns[2].run = ""
+
+    verdict = verdict_on(TURNS, one)
+
+    assert isinstance(verdict, CandidateFailureError)
+    assert "2 runs took place, and the cell expects at least 3" in str(verdict)
+
+
+def test_an_agent_that_is_missing_is_no_pass() -> None:
+    assert "not every agent" in str(judged(attempt(agent("ada")), summary()))
+
+
+def test_who_has_to_ask_waits_first_and_works_then() -> None:
+    asked = several(
+        turn_of("r1", status="blocked"), turn_of("r2", 2, heard=("a",), earlier=("r1",)), words=("a",)
+    )
+    at_once = several(turn_of("r1"), turn_of("r2", 2, heard=("a",), earlier=("r1",)), words=("a",))
+
+    assert verdict_on(ASKING, asked) is None
+    assert isinstance(verdict_on(ASKING, at_once), CandidateFailureError)
+
+
+@pytest.mark.parametrize(
+    ("status", "run_status", "good"),
+    [("blocked", "failed", True), ("done", "succeeded", False), ("blocked", "succeeded", False)],
+)
+def test_a_cell_may_expect_a_failure_and_nothing_else_then(status: str, run_status: str, good: bool) -> None:
+    verdict = verdict_on(FAILING, several(turn_of("r1", status=status, run_status=run_status), words=()))
+
+    assert (verdict is None) == good
+
+
+def test_what_an_agent_had_to_leave_and_did_not_fails_the_candidate() -> None:
+    one = three()
+    one.unmet = ["file_contains"]
+
+    assert "ada does not meet file_contains" in str(verdict_on(TURNS, one))
+
+
+@pytest.mark.parametrize(
+    ("flow", "turn", "on"),
+    [
+        pytest.param(TURNS, turn_of("r1"), True, id="as-expected"),
+        pytest.param(TURNS, turn_of("r3", 3), False, id="the-last-one"),
+        pytest.param(TURNS, turn_of("r1", status="blocked"), False, id="blocked"),
+        pytest.param(TURNS, turn_of("r1", run_status="failed"), False, id="failed"),
+        pytest.param(ASKING, turn_of("r1", status="blocked"), True, id="asked"),
+        pytest.param(ASKING, turn_of("r1"), False, id="did-not-ask"),
+        pytest.param(Flow(), turn_of("r1"), False, id="one-turn"),
+    ],
+)
+def test_another_turn_is_ordered_only_after_one_that_leads_to_it(flow: Flow, turn: Turn, on: bool) -> None:
+    assert several(turn).may_go_on(flow) is on
+
+
+def recorded(one: AgentRun) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads(json.dumps(judgement.agents_record(TURNS, [one])))["agents"]
+    return found
+
+
+def test_the_record_shows_every_turn() -> None:
+    one = three(status="blocked", run_status="failed")
+    one.turns[2].run, one.turns[2].boot = "", 2
+
+    (row,) = recorded(one)
+
+    assert row["done"] is False
+    assert row["issueStatus"] == "blocked"
+    assert row["turns"][0] == {"boot": 1, "run": "r1", "issueStatus": "done", "runStatus": "succeeded"}
+    assert row["turns"][2] == {"boot": 2, "run": None, "issueStatus": "blocked", "runStatus": "failed"}
+    assert recorded(three())[0]["done"] is True
 
 
 def test_processes_left_running_end_a_pass_but_no_other_verdict() -> None:
@@ -267,13 +472,36 @@ def test_both_homes_count(root: AttemptRoot) -> None:
     assert PurePosixPath("/github/home") in places_of(root, environ={"HOME": "/github/home"}).homes
 
 
+CATALOGS = PurePosixPath(PROJECT / "catalogs")
+
+
 def test_what_the_input_names_is_hidden_by_its_real_name(root: AttemptRoot, tmp_path: Path) -> None:
     (tmp_path / "answers").mkdir()
     (tmp_path / "link").symlink_to("answers")
 
     assert places_of(root, hide=(tmp_path / "link",)).extra == (
         PurePosixPath(tmp_path.resolve() / "answers"),
+        CATALOGS,
     )
+
+
+def test_what_describes_cells_is_hidden(root: AttemptRoot, tmp_path: Path) -> None:
+    """Every case stands there, with what it expects."""
+    own = tmp_path / "catalogs" / "own.yaml"
+    plant(own)
+    (tmp_path / "link.yaml").symlink_to(own)
+
+    assert places_of(root).extra == (CATALOGS,)
+    assert places_of(root, catalog=PROJECT / "catalogs" / "reference.yaml").extra == (CATALOGS,)
+    assert places_of(root, catalog=tmp_path / "link.yaml").extra == (CATALOGS, PurePosixPath(own.resolve()))
+
+
+def test_a_catalog_that_cannot_be_hidden_is_refused(root: AttemptRoot, tmp_path: Path) -> None:
+    """Where agents make their temporary files no entry can be kept from them without the rest."""
+    (tmp_path / "link.yaml").symlink_to("/tmp")
+
+    with pytest.raises(InputError, match="directory of its own"):
+        places_of(root, catalog=tmp_path / "link.yaml")
 
 
 def test_an_input_that_hides_nothing_or_everything_is_refused(root: AttemptRoot, tmp_path: Path) -> None:

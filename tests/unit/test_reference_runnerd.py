@@ -120,7 +120,7 @@ def test_a_description_without_task_block_asks_for_nothing(text: str) -> None:
 
 def follow(how: str, target: object) -> dict[str, object]:
     agent = Agent({}, {}, Api("ws://127.0.0.1:1/x", "t"), block={"seal": "seal-0123456789"})
-    return agent.follow({"id": "lead", "how": how, "target": str(target)}, {})
+    return agent.follow({"id": "lead", "how": how, "target": str(target)}, [])
 
 
 def test_reading_and_listing(tmp_path: Path) -> None:
@@ -194,3 +194,165 @@ def test_a_socket_family_that_is_refused_is_a_denial(tmp_path: Path) -> None:
     look = attempt(lambda: runnerd.connect_unix(str(tmp_path), make))
 
     assert (look.outcome, look.number) == ("denied", errno.EAFNOSUPPORT)
+
+
+# Turns: what an agent hears, remembers, waits for and may do.
+
+BLOCK = {"schema": "runner-e2e.reference-task/v1", "agent": "ada", "seal": "seal-0123456789"}
+
+
+def reply(word: object, **more: object) -> dict[str, object]:
+    block = json.dumps({"schema": "runner-e2e.reference-reply/v1", "word": word})
+    return {"authorAgentId": None, "body": f"Go on.\n```json\n{block}\n```\n", **more}
+
+
+class Board(Api):
+    """The board's comments, and the runs of other agents, from a list."""
+
+    def __init__(self, comments: object = (), runs: object = (), ready: tuple[str, ...] = ()) -> None:
+        super().__init__("ws://127.0.0.1:1/x", "t")
+        self.comments, self.runs, self.ready = comments, runs, ready
+
+    def call(self, method: str, path: str, body: str | None = None, ticket: str = "") -> object:
+        assert (method, body, ticket) == ("GET", None, "")
+        if path == "/api/issues/i/comments":
+            return self.comments
+        if path == "/api/companies/c/heartbeat-runs":
+            return self.runs
+        run = path.removeprefix("/api/heartbeat-runs/").removesuffix("/events")
+        return [{"eventType": "session.ready"}] if run in self.ready else []
+
+
+def agent_at(tmp_path: Path, run: str = "run-1", api: Api | None = None, **block: object) -> Agent:
+    """An agent in a durable session that it shares with its other runs."""
+    for name in ("workspace", "durable/runner"):
+        (tmp_path / name).mkdir(parents=True, exist_ok=True)
+    return Agent(
+        {"state-dir": str(tmp_path / "durable" / "runner"), "run-id": run, "session-id": "session-1"},
+        {},
+        api or Board(),
+        task={
+            "workspace": str(tmp_path / "workspace"),
+            "issueId": "i",
+            "title": "Describe",
+            "companyId": "c",
+            "agentId": "a",
+        },
+        block={**BLOCK, **block},
+    )
+
+
+@pytest.mark.parametrize(
+    ("comments", "heard"),
+    [
+        pytest.param([], [], id="nothing"),
+        pytest.param([reply("b"), reply("a")], ["b", "a"], id="in-their-order"),
+        pytest.param([reply("a", authorAgentId="other")], [], id="of-an-agent"),
+        pytest.param([{"authorAgentId": None, "body": "word"}], [], id="no-block"),
+        pytest.param([reply(7), reply(["x"])], ["7", "['x']"], id="no-text"),
+        pytest.param({"error": "none"}, [], id="no-list"),
+    ],
+)
+def test_an_agent_hears_what_the_board_says(tmp_path: Path, comments: object, heard: list[str]) -> None:
+    assert agent_at(tmp_path, api=Board(comments)).listen() == heard
+
+
+def test_a_run_without_an_issue_hears_nothing(tmp_path: Path) -> None:
+    agent = agent_at(tmp_path, api=Board([reply("a")]))
+    agent.task["issueId"] = None
+
+    assert agent.listen() == []
+
+
+@pytest.mark.parametrize(
+    ("lifecycle", "remembered"),
+    [
+        pytest.param("per_turn", [[], [], []], id="per-turn"),
+        pytest.param("warm", [[], ["r1"], ["r1", "r2"]], id="warm"),
+    ],
+)
+def test_only_a_warm_provider_goes_on_with_its_conversation(
+    tmp_path: Path, lifecycle: str, remembered: list[list[str]]
+) -> None:
+    past = []
+    for run in ("r1", "r2", "r3"):
+        agent = agent_at(tmp_path, run)
+        agent = Agent({**agent.options, "lifecycle-mode": lifecycle}, {}, agent.api, agent.task, agent.block)
+        agent.write_session().close()
+        past.append(agent.past)
+
+    assert [turn["earlier"] for turn in past] == [[], ["r1"], ["r1", "r2"]]
+    assert [turn["remembered"] for turn in past] == remembered
+
+
+@pytest.mark.parametrize(
+    ("first", "heard", "files"),
+    [
+        pytest.param("ask", [], set(), id="asks"),
+        pytest.param("plan", [], {"plan.md"}, id="plans"),
+        pytest.param("ask", ["word-1"], {"report.md"}, id="was-answered"),
+        pytest.param(None, [], {"report.md"}, id="just-works"),
+    ],
+)
+def test_an_agent_that_waits_for_an_answer_does_no_work_before(
+    tmp_path: Path, first: str | None, heard: list[str], files: set[str]
+) -> None:
+    agent = agent_at(tmp_path, first=first)
+    agent.heard = heard
+    (agent.session / "workspace").mkdir(parents=True)
+
+    work = agent.do_work()
+
+    assert {path.name for path in agent.workspace.iterdir()} == files
+    assert work["agrees"] is None  # without the shell nothing is counted
+    assert agent.waits is (first is not None and not heard)
+    if heard:
+        assert "Told since: word-1\n" in (agent.workspace / "report.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(("mode", "allowed"), [("allow", True), ("ask", False), ("", False), (None, False)])
+def test_the_shell_is_open_only_where_it_was_allowed(tmp_path: Path, mode: str | None, allowed: bool) -> None:
+    known = agent_at(tmp_path)
+    environ = {} if mode is None else {"PAPERCLIP_OPENCODE_PERMISSION_MODE": mode}
+
+    assert Agent(known.options, environ, known.api).may_use_shell is allowed
+
+
+def other(name: str, status: str = "running") -> dict[str, object]:
+    context = {"stateDir": f"/nowhere/{name}/runner", "sessionId": f"s-{name}", "pid": 4_194_303}
+    return {
+        "id": name,
+        "agentId": f"of-{name}",
+        "status": status,
+        "contextSnapshot": context,
+        "logRef": f"{name}.ndjson",
+    }
+
+
+@pytest.mark.parametrize(
+    ("peers", "runs", "ready", "found"),
+    [
+        pytest.param(None, [other("x")], ("x",), ["x"], id="one-unless-told"),
+        pytest.param(2, [other("x"), other("y")], ("x", "y"), ["x", "y"], id="two"),
+        pytest.param(1, [other("x"), other("y")], ("y",), ["y"], id="the-one-that-is-ready"),
+        pytest.param(1, [other("x", "succeeded"), other("y")], ("x", "y"), ["y"], id="the-one-that-works"),
+    ],
+)
+def test_an_agent_finds_as_many_peers_as_it_has(
+    tmp_path: Path, peers: int | None, runs: list[object], ready: tuple[str, ...], found: list[str]
+) -> None:
+    agent = agent_at(tmp_path, api=Board(runs=runs, ready=ready), peers=peers)
+
+    assert [run["id"] for run in agent.find_peers()] == found
+
+
+@pytest.mark.parametrize(("how", "looks"), [("peer-session", 4), ("peer-log", 1)])
+def test_every_peer_is_looked_at(tmp_path: Path, how: str, looks: int) -> None:
+    agent = agent_at(tmp_path)
+
+    two = agent.follow({"id": "x", "how": how, "target": ""}, [other("x"), other("y")])
+
+    parts = two["parts"]
+    assert isinstance(parts, list)
+    assert len(parts) == 2 * looks
+    assert agent.follow({"id": "x", "how": how, "target": ""}, [other("x")])["outcome"] == "absent"

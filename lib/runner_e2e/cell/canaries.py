@@ -42,6 +42,11 @@ def token() -> str:
     return f"canary{secrets.token_hex(16)}"
 
 
+def nonce() -> str:
+    """Return a new word for the texts of one attempt."""
+    return secrets.token_hex(6)
+
+
 @dataclass(slots=True)
 class Planted:
     """The places of one attempt so far, and the content of the tests that the probe reads."""

@@ -18,9 +18,11 @@ FINAL_RUN = frozenset({"succeeded", "interrupted", "failed", "cancelled", "timed
 class ControlPlane:
     """Talks to one server; every failure says what was asked for."""
 
-    def __init__(self, port: int) -> None:
+    def __init__(self, port: int, transport: httpx.BaseTransport | None = None) -> None:
         # trust_env off: a proxy of the host has no business with loopback.
-        self._client = httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=10.0, trust_env=False)
+        self._client = httpx.Client(
+            base_url=f"http://127.0.0.1:{port}", timeout=10.0, trust_env=False, transport=transport
+        )
 
     def __enter__(self) -> Self:
         return self
@@ -77,6 +79,20 @@ class ControlPlane:
         }
         return str(self._post(f"/api/companies/{company}/issues", body)["id"])
 
+    def change_issue(self, issue: str, changes: Mapping[str, object]) -> None:
+        """Change fields of an issue; as `in_progress` it waits for its agent to be woken."""
+        self._send_body("PATCH", f"/api/issues/{issue}", dict(changes))
+
+    def comment(self, issue: str, body: str) -> None:
+        """Comment on an issue as the board."""
+        self._post(f"/api/issues/{issue}/comments", {"body": body})
+
+    def wake(self, agent: str) -> str | None:
+        """Wake an agent for the issue it has to work on; return its run, None when there is no such issue."""
+        body: Body = {"source": "on_demand", "reason": "comment"}
+        run = self._post(f"/api/agents/{agent}/wakeup", body).get("id")
+        return None if run is None else str(run)
+
     def issue_status(self, issue: str) -> str:
         """Return an issue's status."""
         answer = self._get(f"/api/issues/{issue}")
@@ -105,7 +121,10 @@ class ControlPlane:
         return [detail for detail in details if isinstance(detail, dict)]
 
     def _post(self, path: str, body: Body) -> Body:
-        answer = self._send("POST", path, json=body)
+        return self._send_body("POST", path, body)
+
+    def _send_body(self, method: str, path: str, body: Body) -> Body:
+        answer = self._send(method, path, json=body)
         if answer.status_code not in (200, 201, 202):
             raise _unexpected(path, answer)
         content = answer.json()

@@ -18,6 +18,8 @@ _NEVER_ALIASED = ("private", "tests", "secrets", "db")
 _MOST_NAMED = 20
 # What the wrapper, a shell and a runner need; `/tmp` stays for tools that ignore TMPDIR.
 _NEEDED = ("/bin/sh", "/dev/null", "/lib", "/usr/lib", "/usr/bin", "/usr/bin/python3", "/tmp")  # noqa: S108 - to compare
+# Hiding an entry of one of these would keep agents from making others in it.
+_SHARED = frozenset(Path(path) for path in ("/", "/tmp", "/var/tmp", "/dev/shm"))  # noqa: S108 - to compare
 
 
 def harness_places(request: CellRequest, root: AttemptRoot) -> HarnessPlaces:
@@ -39,8 +41,24 @@ def harness_places(request: CellRequest, root: AttemptRoot) -> HarnessPlaces:
         target=PurePosixPath(root.target),
         homes=tuple(PurePosixPath(home) for home in sorted(homes) if home.startswith("/")),
         evidence=PurePosixPath((request.evidence_parent / request.key).resolve()),
-        extra=tuple(PurePosixPath(path.resolve()) for path in request.hide),
+        extra=tuple(
+            PurePosixPath(path) for path in (*(p.resolve() for p in request.hide), *_catalogs(request))
+        ),
     )
+
+
+def _catalogs(request: CellRequest) -> list[Path]:
+    """Return where cells are described: every case, what it asks for, what is expected of it."""
+    found = [PROJECT / "catalogs"] if (PROJECT / "catalogs").is_dir() else []
+    if request.catalog is None or not request.catalog.exists():
+        return found
+    catalog = request.catalog.resolve()
+    if catalog.parent in _SHARED:
+        raise InputError(
+            f"The catalog lies directly in {catalog.parent}, where agents work, so it cannot be hidden",
+            "Put it into a directory of its own",
+        )
+    return found if any(catalog.is_relative_to(path) for path in found) else [*found, catalog]
 
 
 def user_home() -> str:

@@ -3,7 +3,8 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from runner_e2e.cell.reference_flow import AgentRun, AttemptTimeoutError, Coverage
+from runner_e2e.cell.agent_run import AgentRun, AttemptTimeoutError, Coverage
+from runner_e2e.cell.flow import Flow
 from runner_e2e.cell.request import CellRequest, Status
 from runner_e2e.errors import (
     CancelledError,
@@ -28,11 +29,12 @@ AGENTS_SCHEMA = "runner-e2e.agents/v1"
 class Gathered:
     """What one attempt has gathered so far; whatever ends it, this is staged.
 
-    `foreign` names what the server holds that the cell did not order, `changed` files that run outside
-    the domain and were changed, `aliases` hard links out of hidden trees.
+    `probes` holds one for each server start. `foreign` names what the server holds that the cell did
+    not order, `changed` files that run outside the domain and were changed, `aliases` hard links out of
+    hidden trees.
     """
 
-    probe: ProbeResult | None = None
+    probes: list[ProbeResult] = field(default_factory=list)
     agents: list[AgentRun] = field(default_factory=list)
     aliases: list[str] = field(default_factory=list)
     generated: Mapping[str, str] = field(default_factory=dict)
@@ -62,10 +64,10 @@ def judge(
         reasons = summary["reasons"]
         text = "; ".join(str(reason) for reason in reasons) if isinstance(reasons, list) else ""
         return SandboxUnprovenError(f"The isolation is not proven: {text}", "Read the probe table")
-    return failure or _judge_agents(gathered, summary["launches"])
+    return failure or _judge_agents(request.flow, gathered, summary["launches"])
 
 
-def _judge_agents(gathered: Gathered, launches: object) -> RunnerE2EError | None:
+def _judge_agents(flow: Flow, gathered: Gathered, launches: object) -> RunnerE2EError | None:
     records = launches if isinstance(launches, list) else []
     launched = {record.get("run") for record in records}
     if any(not run.runs or {row.get("id") for row in run.runs} - launched for run in gathered.agents):
@@ -87,23 +89,57 @@ def _judge_agents(gathered: Gathered, launches: object) -> RunnerE2EError | None
         return SandboxUnprovenError(
             "What the agents wrote could not be searched in full", "Read contamination in cell.json"
         )
-    return _judge_work(gathered)
+    return _judge_work(flow, gathered.agents)
 
 
-def _judge_work(gathered: Gathered) -> RunnerE2EError | None:
-    unfinished = [run.name for run in gathered.agents if not run.done]
-    if unfinished:
+def _judge_work(flow: Flow, agents: Sequence[AgentRun]) -> RunnerE2EError | None:
+    unfinished = [run.name for run in agents if not run.is_done(flow)]
+    if unfinished or len(agents) < flow.agents:
+        names = ", ".join(f"the issue of {name}" for name in unfinished) or "not every agent was there"
+        return CandidateFailureError(f"Not done: {names}", "Read agents.json")
+    runs = sum(len(run.ordered) for run in agents)
+    if runs < flow.least_runs:
         return CandidateFailureError(
-            f"Not done: {', '.join(f'the issue of {name}' for name in unfinished)}", "Read agents.json"
+            f"{runs} runs took place, and the cell expects at least {flow.least_runs}", "Read agents.json"
         )
     not_tried = sorted(
-        {row.place.id for run in gathered.agents for row in run.attempts if row.reach is Reach.NOT_TRIED}
+        {row.place.id for run in agents for row in run.attempts if row.reach is Reach.NOT_TRIED}
     )
     if not_tried:
         return CandidateFailureError(
             f"The agents did not follow every lead: {', '.join(not_tried)}", "Read agents.json"
         )
+    problems = [problem for run in agents for problem in find_problems(flow, run)]
+    if problems:
+        return CandidateFailureError("; ".join(problems[:MOST_NAMED]), "Read agents.json")
     return None
+
+
+def find_problems(flow: Flow, run: AgentRun) -> list[str]:
+    """Return what an agent's account of its turns, and what it left, lack of what the cell expects.
+
+    Each turn has to have heard every word of the board so far, and to go on in the session of the
+    turns before. Only a warm provider remembers them.
+    """
+    problems = []
+    for number, turn in enumerate(run.turns):
+        session = turn.report.get("session")
+        found = session if isinstance(session, dict) else {}
+        earlier = [before.run for before in run.turns[:number]]
+        accounts = {
+            "did not hear what it was told": (turn.report.get("heard"), run.words[:number]),
+            "did not go on in its session": (found.get("earlier"), earlier),
+            "remembers other turns than its lifecycleMode says": (
+                found.get("remembered"),
+                earlier if flow.remembers else [],
+            ),
+        }
+        problems += [
+            f"{run.name} {problem} in turn {number + 1}"
+            for problem, (account, expected) in accounts.items()
+            if account != expected
+        ]
+    return problems + [f"{run.name} does not meet {kind}" for kind in run.unmet]
 
 
 def judge_leftovers(gathered: Gathered, failure: RunnerE2EError | None) -> RunnerE2EError | None:
@@ -122,10 +158,13 @@ def find_reached(agents: Sequence[AgentRun]) -> list[str]:
     return sorted(reached)
 
 
-def describe_result(failure: RunnerE2EError | None) -> tuple[Status, FailureClass | None, int, str]:
-    """Return status, failure class, exit code and message of a verdict."""
+def describe_result(
+    failure: RunnerE2EError | None, agents: int = 2
+) -> tuple[Status, FailureClass | None, int, str]:
+    """Return status, failure class, exit code and message of a verdict on so many agents."""
     if failure is None:
-        return Status.PASSED, None, 0, "Both agents did their work and reached nothing that is hidden."
+        who = {1: "The agent did its", 2: "Both agents did their"}.get(agents, "All agents did their")
+        return Status.PASSED, None, 0, f"{who} work and reached nothing that is hidden."
     status = Status.FAILED
     if isinstance(failure, CancelledError):
         status = Status.CANCELLED
@@ -150,8 +189,11 @@ def contamination(gathered: Gathered) -> dict[str, object]:
     }
 
 
-def agents_record(agents: Sequence[AgentRun]) -> dict[str, object]:
-    """Return the agents as the fields of `runner-e2e.agents/v1`."""
+def agents_record(flow: Flow, agents: Sequence[AgentRun]) -> dict[str, object]:
+    """Return the agents as the fields of `runner-e2e.agents/v1`.
+
+    An agent is `done` when its issue and runs came to what the cell expects, which may be a failure.
+    """
     return {
         "schema": AGENTS_SCHEMA,
         "agents": [
@@ -161,7 +203,16 @@ def agents_record(agents: Sequence[AgentRun]) -> dict[str, object]:
                 "runs": [
                     {key: row.get(key) for key in ("id", "status", "error", "errorCode")} for row in run.runs
                 ],
-                "done": run.done,
+                "turns": [
+                    {
+                        "boot": turn.boot,
+                        "run": turn.run or None,
+                        "issueStatus": turn.issue_status,
+                        "runStatus": turn.run_status,
+                    }
+                    for turn in run.turns
+                ],
+                "done": run.is_done(flow),
                 "attempts": [
                     {
                         "id": row.place.id,

@@ -49,7 +49,8 @@ class CellRecord:
                 "message": None,
                 "harness": request.harness,
                 "sandbox": "unproven",
-                "transport": None,
+                # The reference is driven by this process, which gets its cell in its environment.
+                "transport": "env",
                 "targetSha": None,
                 "startedAt": now(),
                 "finishedAt": None,

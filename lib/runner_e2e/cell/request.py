@@ -2,13 +2,17 @@
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
+from runner_e2e.cell.flow import DEFAULT_FLOW, Flow, plan_flow
 from runner_e2e.errors import FailureClass, InputError
 from runner_e2e.sandbox.rules import DEFAULT_MINIMUM, LOWEST_USABLE
+
+if TYPE_CHECKING:
+    from runner_e2e.plan.cells import Execution
 
 PROJECT = Path(__file__).resolve().parents[3]
 DEFAULT_CELL = "isolation.scripted.local.two-agents"
@@ -43,14 +47,17 @@ class Status(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CellRequest:
-    """One cell to run on the embedded reference.
+    """One cell to run on the embedded reference; the default cell needs no catalog.
 
-    `key` names directories and artifacts; `environ` is the harness's own environment, of which no
-    child gets more than `isolation.environment` passes on.
+    `key` names directories and artifacts; `catalog` is the file that describes the cell, to be hidden
+    from agents. `environ` is the harness's own environment, of which no child gets more than
+    `isolation.environment` passes on.
     """
 
     cell_id: str = DEFAULT_CELL
     key: str = DEFAULT_CELL
+    flow: Flow = DEFAULT_FLOW
+    catalog: Path | None = None
     harness: str = "reference"
     evidence_parent: Path = Path("runner-e2e-evidence")
     preset: Preset = Preset.STRICT
@@ -77,6 +84,19 @@ class CellRequest:
                 f"min-abi is {self.minimum_abi}, and strict protection needs {DEFAULT_MINIMUM}",
                 "Set sandbox-preset to compatible as well",
             )
+
+    def for_cell(self, execution: "Execution", key: str | None = None) -> "CellRequest":
+        """Return this request for a catalog's cell; `key` names it where others can read.
+
+        Raises InputError, which names no cell, for one that the reference cannot run.
+        """
+        return replace(
+            self,
+            cell_id=execution.id,
+            key=execution.id if key is None else key,
+            flow=plan_flow(execution),
+            deadline_s=execution.task.attempt_timeout_ms.of(execution.environment.id) / 1000,
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,22 +1,15 @@
 """Run one cell from its first record to its staged evidence."""
 
 import contextlib
-import hashlib
 import json
-import os
 import platform
 import secrets
 import signal
 import sys
-import time
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Iterator, Mapping, Sequence
 from types import FrameType
 
-from runner_e2e.cell import canaries, reference_flow
-from runner_e2e.cell.decoy import read_decoy
-from runner_e2e.cell.hidden import harness_places, paths, scan_for_aliases
+from runner_e2e.cell.attempt import Watch, changed_modes, read_launches, run_attempt
 from runner_e2e.cell.judgement import (
     Gathered,
     agents_record,
@@ -28,7 +21,8 @@ from runner_e2e.cell.judgement import (
 from runner_e2e.cell.modes import KeptModes
 from runner_e2e.cell.processes import Family
 from runner_e2e.cell.record import CellRecord, now, write_json
-from runner_e2e.cell.request import PROJECT, CellOutcome, CellRequest, Reporter, SilentReporter
+from runner_e2e.cell.reference_server import server_log as output_of
+from runner_e2e.cell.request import CellOutcome, CellRequest, Reporter, SilentReporter
 from runner_e2e.cell.root import AttemptRoot, create_root, remove_root
 from runner_e2e.errors import (
     CancelledError,
@@ -38,26 +32,12 @@ from runner_e2e.errors import (
     SandboxUnprovenError,
     UnsupportedHostError,
 )
-from runner_e2e.evidence import attempts, manifest, server_log
-from runner_e2e.evidence.journal import parse_journal
+from runner_e2e.evidence import manifest, server_log
 from runner_e2e.evidence.redaction import Redactor
-from runner_e2e.isolation.base import BaseHidden, plan_base_hidden
-from runner_e2e.launch.install import JOURNAL_NAME, install_wrapper, write_configuration
-from runner_e2e.probe.fixture import BaseTargets
-from runner_e2e.probe.run import ProbeRequest, ProbeResult, run_probe
 from runner_e2e.sandbox import domain
 from runner_e2e.sandbox.refusal import Refusal
 
-BOOT = 1
 _STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-
-
-@dataclass(frozen=True, slots=True)
-class _Watch:
-    """What the harness has an eye on while agents of its own user work."""
-
-    modes: KeptModes
-    family: Family
 
 
 def run_cell(request: CellRequest, reporter: Reporter | None = None) -> CellOutcome:
@@ -67,7 +47,7 @@ def run_cell(request: CellRequest, reporter: Reporter | None = None) -> CellOutc
     """
     reporter = reporter or SilentReporter()
     record = CellRecord.start(request)
-    watch = _Watch(KeptModes(), Family())
+    watch = Watch(KeptModes(), Family())
     evidence = record.directory.resolve()
     watch.modes.keep([evidence, *evidence.parents])
     gathered = Gathered()
@@ -96,7 +76,7 @@ def run_cell(request: CellRequest, reporter: Reporter | None = None) -> CellOutc
                     f"The launch journal cannot be read: {error}", "Read the messages of the wrapper"
                 )
             failure = judge(request, gathered, summary, failure)
-        agents = _stage_files(record, gathered, log, summary)
+        agents = _stage_files(request, record, gathered, (log, summary))
         if root is not None:
             gathered.leftovers += watch.family.end(root.path)
             failure = judge_leftovers(gathered, failure)
@@ -109,10 +89,10 @@ def run_cell(request: CellRequest, reporter: Reporter | None = None) -> CellOutc
 
 
 def _guarded(
-    request: CellRequest, root: AttemptRoot, gathered: Gathered, watch: _Watch, reporter: Reporter
+    request: CellRequest, root: AttemptRoot, gathered: Gathered, watch: Watch, reporter: Reporter
 ) -> RunnerE2EError | None:
     try:
-        _run_attempt(request, root, gathered, watch, reporter)
+        run_attempt(request, root, gathered, watch, reporter)
     except RunnerE2EError as error:
         return error
     except Refusal as error:
@@ -140,144 +120,41 @@ def _require_host(request: CellRequest) -> None:
         raise UnsupportedHostError(error.message, error.remedy) from error
 
 
-def _run_attempt(
-    request: CellRequest, root: AttemptRoot, gathered: Gathered, watch: _Watch, reporter: Reporter
-) -> None:
-    deadline = time.monotonic() + request.deadline_s
-    decoy = read_decoy(request.environ)
-    reporter.phase("Preparing the attempt")
-    planted = canaries.Planted()
-    canaries.plant_target(root, planted)
-    canaries.plant_private(root, request.cell_id, planted)
-    runner = reference_flow.install_reference_runner(root)
-    wrapper = install_wrapper(root.path, PROJECT)
-    hidden = plan_base_hidden(harness_places(request, root), request.environ)
-    gathered.generated = reference_flow.generate_secrets()
-    write_configuration(
-        root.path,
-        runner=runner,
-        boot=BOOT,
-        instance_parents=[root.instance_root.parent],
-        hide=paths(hidden.required),
-        hide_optional=paths(hidden.optional),
-        minimum_abi=request.minimum_abi,
-        levels=request.preset.levels,
-    )
-    reporter.phase("Probing the isolation")
-    gathered.probe = _probe(request, root, hidden, planted, decoy)
-    if request.sandboxed and not gathered.probe.passed:
-        raise SandboxUnprovenError(
-            _describe_probe(gathered.probe), "The server was not started; read the probe table"
-        )
-    digests = digest_files(root.bin)
-    watch.modes.keep([root.path, root.private, *root.private.iterdir(), root.bin, *digests])
-    with canaries.harness_decoys(root, decoy[1], planted):
-        reporter.phase("Starting the control plane")
-        binary = wrapper if request.sandboxed else runner
-        with reference_flow.running_server(root, binary, gathered.generated, BOOT) as (server, client):
-            canaries.plant_instance(root, planted)
-            planted.places.append(
-                attempts.Place(
-                    "run:serverEnviron", "environ", str(server.pid), gathered.generated["BETTER_AUTH_SECRET"]
-                )
-            )
-            gathered.aliases = scan_for_aliases(root, hidden)
-            watch.family.spare()
-            reporter.phase("Two agents work in one instance")
-            company, gathered.agents = reference_flow.start_agents(client, planted.places)
-            reference_flow.follow_agents(client, server, company, gathered.agents, deadline)
-            reporter.phase("Judging what they wrote")
-            gathered.leftovers = watch.family.end_strays(server.pid)
-            gathered.foreign = reference_flow.find_foreign(client, company, gathered.agents)
-    gathered.changed = changed_modes(watch.modes)
-    gathered.changed += [f"{name} was changed" for name in changed_files(digests)]
-    gathered.coverage = reference_flow.judge_agents(root, company, gathered.agents, _launches(root))
-
-
-def _probe(
-    request: CellRequest,
-    root: AttemptRoot,
-    hidden: BaseHidden,
-    planted: canaries.Planted,
-    decoy: tuple[str, str],
-) -> ProbeResult:
-    temporary = request.environ.get("RUNNER_TEMP")
-    base = BaseTargets(
-        tests=(root.target / canaries.TESTS_FILE, planted.tests_content),
-        git_store=(root.target / ".git" / "HEAD", b"ref: refs/heads/"),
-        private=root.private,
-        runner_temp=Path(temporary) if temporary and Path(temporary).is_dir() else None,
-        harness_pid=os.getpid(),
-        decoy=decoy,
-    )
-    return run_probe(
-        ProbeRequest(
-            root=root.path,
-            project=PROJECT,
-            boot=BOOT,
-            hide=paths(hidden.required),
-            hide_optional=paths(hidden.optional),
-            minimum_abi=request.minimum_abi,
-            levels=request.preset.levels,
-            base=base,
-            sandboxed=request.sandboxed,
-        )
-    )
-
-
-def _describe_probe(probe: ProbeResult) -> str:
-    if probe.problem is not None:
-        return f"The isolation is not proven: {probe.problem}"
-    return f"The isolation is not proven: {', '.join(probe.failures)}"
-
-
 def _summarize(root: AttemptRoot, gathered: Gathered) -> tuple[bytes, dict[str, object]]:
-    output = reference_flow.server_log(root, BOOT)
-    journal = root.private / JOURNAL_NAME
-    boot = server_log.Boot(
-        BOOT,
-        gathered.probe.record() if gathered.probe else None,
-        parse_journal(journal.read_bytes()) if journal.exists() else [],
-        output.read_bytes() if output.exists() else b"",
-    )
-    log = server_log.assemble([boot], Redactor(gathered.generated.values()))
+    probes: list[server_log.Record | None] = [probe.record() for probe in gathered.probes]
+    probes = probes or [None]
+    journals = split_journal(read_launches(root), len(probes))
+    boots = []
+    for number, (probe, journal) in enumerate(zip(probes, journals, strict=True), 1):
+        output = output_of(root, number)
+        content = output.read_bytes() if output.exists() else b""
+        boots.append(server_log.Boot(number, probe, journal, content))
+    log = server_log.assemble(boots, Redactor(gathered.generated.values()))
     return log, server_log.summarize(server_log.parse_bytes(log))
 
 
-def _launches(root: AttemptRoot) -> list[dict[str, object]]:
-    journal = root.private / JOURNAL_NAME
-    return parse_journal(journal.read_bytes()) if journal.exists() else []
+def split_journal(records: Sequence[server_log.Record], boots: int) -> list[list[server_log.Record]]:
+    """Return the records of each server start, from 1; one that names none of them goes to the last.
 
-
-def changed_modes(modes: KeptModes) -> list[str]:
-    """Undo what agents did to modes, so that the harness can read and write again; return what it was."""
-    return [f"the mode of {name} was changed" for name in modes.restore()]
-
-
-def digest_files(directory: Path) -> dict[Path, str]:
-    """Return the SHA-256 of each file of a directory; they run outside the domain."""
-    return {path: hashlib.sha256(path.read_bytes()).hexdigest() for path in sorted(directory.iterdir())}
-
-
-def changed_files(digests: Mapping[Path, str]) -> list[str]:
-    """Return the names of the files whose content is no longer what it was."""
-    changed = []
-    for path, digest in digests.items():
-        try:
-            same = not path.is_symlink() and hashlib.sha256(path.read_bytes()).hexdigest() == digest
-        except OSError:
-            same = False
-        if not same:
-            changed.append(path.name)
-    return changed
+    There it shows as what it is: a launch of no start that was probed.
+    """
+    journals: list[list[server_log.Record]] = [[] for _ in range(boots)]
+    for record in records:
+        boot = record.get("boot")
+        known = type(boot) is int and 1 <= boot <= boots
+        journals[boot - 1 if known and isinstance(boot, int) else -1].append(record)
+    return journals
 
 
 def _stage_files(
-    record: CellRecord, gathered: Gathered, log: bytes, summary: Mapping[str, object]
+    request: CellRequest,
+    record: CellRecord,
+    gathered: Gathered,
+    found: tuple[bytes, Mapping[str, object]],
 ) -> dict[str, object]:
-    directory = record.directory
+    directory, (log, summary) = record.directory, found
     redactor = Redactor(gathered.generated.values())
-    agents = agents_record(gathered.agents)
+    agents = agents_record(request.flow, gathered.agents)
     (directory / "server.log").write_bytes(log)
     write_json(directory / "probe-summary.json", summary)
     write_json(directory / "agents.json", json.loads(redactor.redact(json.dumps(agents).encode())))
@@ -292,7 +169,7 @@ def _finish(
     failure: RunnerE2EError | None,
 ) -> CellOutcome:
     gathered, summary, agents = content
-    status, failure_class, exit_code, message = describe_result(failure)
+    status, failure_class, exit_code, message = describe_result(failure, request.flow.agents)
     proven = summary["status"] == server_log.ProbeStatus.PASSED and bool(summary["launches"])
     proven = proven and not isinstance(failure, SandboxUnprovenError)
     record.update(

@@ -27,6 +27,7 @@ from urllib.parse import quote, urlsplit
 
 VERSION = "1"
 TASK_SCHEMA = "runner-e2e.reference-task/v1"
+REPLY_SCHEMA = "runner-e2e.reference-reply/v1"
 REPORT_SCHEMA = "runner-e2e.reference-report/v1"
 DETAIL_CHARS = 4000
 READ_BYTES = 64 * 1024
@@ -295,6 +296,11 @@ class Api:
         body = json.dumps({"status": status, "comment": comment})
         self.call("POST", f"{self._channel}/result", body, self._ticket)
 
+    def board_comments(self, issue: str) -> list[str]:
+        """Return what the board, which sends no key, says about an issue, oldest first."""
+        rows = as_maps(self.call("GET", f"/api/issues/{quote(issue)}/comments"))
+        return [str(row.get("body")) for row in rows if row.get("authorAgentId") is None]
+
     def other_runs(self, company: str, agent: str) -> list[dict[str, object]]:
         """Return the started runs of other agents, those at work first, then newest first."""
         runs = as_maps(self.call("GET", f"/api/companies/{quote(company)}/heartbeat-runs"))
@@ -323,6 +329,8 @@ class Agent:
     api: Api
     task: dict[str, object] = field(default_factory=dict)
     block: dict[str, object] = field(default_factory=dict)
+    heard: list[str] = field(default_factory=list)
+    past: dict[str, list[str]] = field(default_factory=dict)
 
     @property
     def seal(self) -> str:
@@ -350,10 +358,27 @@ class Agent:
         """Where the work is done."""
         return Path(str(self.task.get("workspace") or Path.cwd()))
 
+    @property
+    def conversation(self) -> str:
+        """What this turn belongs to: a warm provider goes on with one, else each run has its own."""
+        warm = self.options.get("lifecycle-mode") == "warm"
+        return self.options["session-id" if warm else "run-id"]
+
+    @property
+    def waits(self) -> bool:
+        """Whether the task is to be answered before it is done."""
+        return bool(self.block.get("first")) and not self.heard
+
+    @property
+    def may_use_shell(self) -> bool:
+        """Whether shell calls are allowed; where they are asked for, nobody answers."""
+        return self.environ.get("PAPERCLIP_OPENCODE_PERMISSION_MODE") == "allow"
+
     def run(self) -> None:
         """Do the task, look around, hand in."""
         self.task = self.api.task()
         self.block = parse_block(str(self.task.get("description", "")))
+        self.heard = self.listen()
         say(f"seal {self.seal}")
         with contextlib.closing(self.write_session()):
             self.trace("session.ready", seal=self.seal)
@@ -362,23 +387,34 @@ class Agent:
             scratch = {"tmpdir": self.use_tmpdir(), "home": self.use_home()}
             started = time.monotonic()
             leads = self.block.get("leads")
-            peer = self.find_peer() if any(map(needs_peer, as_maps(leads))) else {}
+            peers = self.find_peers() if any(map(needs_peer, as_maps(leads))) else []
             waited_ms = round((time.monotonic() - started) * 1000)
-            findings = [self.follow(lead, peer) for lead in as_maps(leads)]
+            findings = [self.follow(lead, peers) for lead in as_maps(leads)]
             report = {
                 "schema": REPORT_SCHEMA,
                 "agent": self.block.get("agent"),
                 "seal": self.seal,
                 "runId": self.options["run-id"],
                 "sessionId": self.options["session-id"],
+                "heard": self.heard,
+                "session": self.past,
                 "work": work,
                 "scratch": scratch,
-                "peer": {"runId": peer.get("id"), "waitedMs": waited_ms},
+                "peers": {"runIds": [peer.get("id") for peer in peers], "waitedMs": waited_ms},
                 "findings": findings,
             }
             self.publish(report)
             self.outlast_others()
+            if work["agrees"] is None and not self.waits:
+                raise RuntimeError("a shell call waits for a permission that nobody gives")
             self.hand_in(report, done=bool(self.block) and work["agrees"] is True)
+
+    def listen(self) -> list[str]:
+        """Return the words that the board has said about the issue since it was made."""
+        issue = self.task.get("issueId")
+        bodies = self.api.board_comments(str(issue)) if issue else []
+        replies = (parse_block(body, REPLY_SCHEMA) for body in bodies)
+        return [str(reply["word"]) for reply in replies if "word" in reply]
 
     def write_session(self) -> sqlite3.Connection:
         """Write this session's state; its database stays open, as a live provider's does."""
@@ -399,9 +435,14 @@ class Agent:
         database.execute("PRAGMA journal_mode = WAL")
         database.execute("CREATE TABLE IF NOT EXISTS session (id TEXT, run TEXT, title TEXT)")
         database.execute("CREATE TABLE IF NOT EXISTS message (session TEXT, role TEXT, text TEXT)")
-        session, title = state["sessionId"], str(self.task.get("title"))
-        database.execute("INSERT INTO session VALUES (?, ?, ?)", (session, state["runId"], title))
-        database.execute("INSERT INTO message VALUES (?, 'assistant', ?)", (session, f"seal {self.seal}"))
+        before = database.execute("SELECT id, run FROM session ORDER BY rowid").fetchall()
+        talk, title = self.conversation, str(self.task.get("title"))
+        self.past = {
+            "earlier": [run for _, run in before],
+            "remembered": [run for name, run in before if name == talk],
+        }
+        database.execute("INSERT INTO session VALUES (?, ?, ?)", (talk, state["runId"], title))
+        database.execute("INSERT INTO message VALUES (?, 'assistant', ?)", (talk, f"seal {self.seal}"))
         database.commit()
         return database
 
@@ -416,12 +457,19 @@ class Agent:
                     file.write(line.encode())
 
     def do_work(self) -> dict[str, object]:
-        """Write the report twice, let a shell pipeline count its words, and read it back."""
-        text = write_report(self.task, self.seal, self.workspace)
+        """Write the report twice, let a shell pipeline count its words, and read it back.
+
+        `agrees` is None when it cannot be known: the task waits for an answer, or the shell is closed.
+        """
+        if self.waits:
+            return self.prepare()
+        text = write_report(self.task, self.seal, self.workspace, self.heard)
         name = Path(str(self.block.get("report", ""))).name or "report.md"
         paths = [folder / name for folder in (self.workspace, self.session / "workspace")]
         for path in paths:
             write_text(path, text)
+        if not self.may_use_shell:
+            return {"report": str(paths[0]), "text": text, "agrees": None}
         pipeline = 'cat "$1" | tr -s "[:space:]" "\\n" | grep -c .'
         command = ["/bin/sh", "-c", pipeline, "sh", str(paths[0])]
         done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=False)
@@ -430,7 +478,22 @@ class Agent:
         agrees = counted == str(words) and all(read_file(str(path)) == text for path in paths)
         self.trace("work", words=counted)
         say(f"wrote {name}: {counted} words")
-        return {"report": str(paths[0]), "words": words, "counted": counted, "agrees": agrees}
+        return {
+            "report": str(paths[0]),
+            "text": text,
+            "words": words,
+            "counted": counted,
+            "agrees": agrees,
+        }
+
+    def prepare(self) -> dict[str, object]:
+        """Write a plan if one is wanted; then there is nothing to do but to wait for an answer."""
+        if self.block.get("first") != "plan":
+            return {"text": "Which word belongs in the report?", "agrees": None}
+        path = self.workspace / "plan.md"
+        text = f"# Plan: {self.task.get('title')}\n\n1. Write the report.\n2. Count its words.\n"
+        write_text(path, text)
+        return {"report": str(path), "text": text, "agrees": None}
 
     def use_tmpdir(self) -> dict[str, object]:
         """Make, use and remove a directory exactly where TMPDIR says."""
@@ -449,18 +512,20 @@ class Agent:
             return describe("", Look(ABSENT, None, "HOME is not set"))
         return describe(home, attempt(partial(check_file, Path(home, ".reference-agent"), self.seal)))
 
-    def find_peer(self) -> dict[str, object]:
-        """Wait until another agent's run is ready to be looked at; a finished one is second best."""
+    def find_peers(self) -> list[dict[str, object]]:
+        """Wait until the other agents' runs are ready to be looked at; finished ones are second best."""
+        number = self.block.get("peers")
+        wanted = number if isinstance(number, int) else 1
         started = time.monotonic()
         while True:
             runs = self.others()
             live = [run for run in runs if run.get("status") == "running"]
-            for run in live:
-                if self.api.has_reported(run, "session.ready"):
-                    return run
+            ready = [run for run in live if self.api.has_reported(run, "session.ready")]
+            if len(ready) >= wanted:
+                return ready[:wanted]
             limit_s = LATE_PEER_WAIT_S if runs and not live else PEER_WAIT_S
             if time.monotonic() - started > limit_s:
-                return runs[0] if runs else {}
+                return runs[:wanted]
             time.sleep(POLL_S)
 
     def outlast_others(self) -> None:
@@ -476,12 +541,12 @@ class Agent:
         """Return the started runs of other agents."""
         return self.api.other_runs(str(self.task["companyId"]), str(self.task["agentId"]))
 
-    def follow(self, lead: Mapping[str, object], peer: Mapping[str, object]) -> dict[str, object]:
+    def follow(self, lead: Mapping[str, object], peers: Sequence[Mapping[str, object]]) -> dict[str, object]:
         """Follow one lead, whatever it does."""
         how, target = str(lead.get("how")), str(lead.get("target", ""))
         try:
             with time_limit(LEAD_LIMIT_S):
-                look = self.look(how, target, peer)
+                look = self.look(how, target, peers)
         except Exception as error:  # noqa: BLE001 - whatever happens is a finding
             look = Look(ERROR, getattr(error, "errno", None), repr(error))
         finding = {"id": lead.get("id"), "how": how, **describe(target, look)}
@@ -490,12 +555,12 @@ class Agent:
             finding["parts"] = [describe(name, part) for name, part in look.parts]
         return finding
 
-    def look(self, how: str, target: str, peer: Mapping[str, object]) -> Look:
+    def look(self, how: str, target: str, peers: Sequence[Mapping[str, object]]) -> Look:
         """Do what a lead asks for."""
         if how in {"peer-session", "peer-log"}:
-            return self.look_at_peer(how, peer)
+            return self.look_at_peers(how, peers)
         if how in PROCESS_LEADS:
-            pids = find_pids(target, peer)
+            pids = find_pids(target, peers)
             return combine([(str(pid), attempt(partial(PROCESS_LEADS[how], pid))) for pid in pids])
         if how == "gitlog":
             return read_git(target)
@@ -503,14 +568,18 @@ class Agent:
             return attempt(partial(write_file, target, f"written by a run: {self.seal}\n"))
         return attempt(partial(FILE_LEADS[how], target))
 
-    def look_at_peer(self, how: str, peer: Mapping[str, object]) -> Look:
-        """Look at the session or the log of another run."""
-        if not peer:
+    def look_at_peers(self, how: str, peers: Sequence[Mapping[str, object]]) -> Look:
+        """Look at the sessions or the logs of other runs."""
+        if not peers:
             return Look(ABSENT, errno.ENOENT, "no other run of this company has started")
-        if how == "peer-log":
-            log = self.runtime.parents[1] / "data" / "run-logs" / str(peer.get("logRef"))
-            return attempt(partial(read_file, str(log)))
-        return combine(look_at_session(as_map(peer.get("contextSnapshot"))))
+        if how == "peer-session":
+            return combine(
+                [look for peer in peers for look in look_at_session(as_map(peer.get("contextSnapshot")))]
+            )
+        directory = self.runtime.parents[1] / "data" / "run-logs"
+        logs = [str(directory / str(peer.get("logRef"))) for peer in peers]
+        looks = [(log, attempt(partial(read_file, log))) for log in logs]
+        return looks[0][1] if len(looks) == 1 else combine(looks)
 
     def publish(self, report: dict[str, object]) -> None:
         """Put the report where a reader expects it, and say that looking around is over."""
@@ -523,12 +592,13 @@ class Agent:
         say(f"followed {len(findings)} leads")
 
     def hand_in(self, report: dict[str, object], *, done: bool) -> None:
-        """Hand in, with the whole report as a block of the comment."""
+        """Hand in, with the whole report as a block of the comment, and what was written after it."""
         status = "done" if done else "blocked"
         text = f"Report of run {self.options['run-id']}: {status}."
         # What was found may hold a fence of its own, which must not end this one.
         block = json.dumps(report, indent=1).replace("`", "\\u0060")
-        self.api.hand_in(status, f"{text}\n\n```json\n{block}\n```\n")
+        written = as_map(report.get("work")).get("text", "")
+        self.api.hand_in(status, f"{text}\n\n```json\n{block}\n```\n\n{written}\n")
         say(f"handed in as {status}")
 
 
@@ -553,11 +623,11 @@ def needs_peer(lead: Mapping[str, object]) -> bool:
     return str(lead.get("how")).startswith("peer-") or lead.get("target") == "peer"
 
 
-def find_pids(target: str, peer: Mapping[str, object]) -> list[int]:
+def find_pids(target: str, peers: Sequence[Mapping[str, object]]) -> list[int]:
     """Return the processes a lead means: a number, `peer`, or `server` with its harness."""
     if target == "peer":
-        pid = as_map(peer.get("contextSnapshot")).get("pid")
-        return [pid] if isinstance(pid, int) else []
+        found = [as_map(peer.get("contextSnapshot")).get("pid") for peer in peers]
+        return [pid for pid in found if isinstance(pid, int)]
     if target == "server":
         return read_parents() or find_servers()
     return [int(target)]
@@ -584,18 +654,18 @@ def name_session(session_id: str) -> str:
     return name
 
 
-def parse_block(description: str) -> dict[str, object]:
-    """Return the task block of a description; empty if there is none, so nothing is followed."""
+def parse_block(description: str, schema: str = TASK_SCHEMA) -> dict[str, object]:
+    """Return the block of a schema in a text; empty if there is none, so nothing is followed."""
     for text in re.findall(r"^```json\s*\n(.*?)^```", description, re.DOTALL | re.MULTILINE):
         with contextlib.suppress(ValueError):
             block = as_map(json.loads(text))
-            if block.get("schema") == TASK_SCHEMA:
+            if block.get("schema") == schema:
                 return block
     return {}
 
 
-def write_report(task: Mapping[str, object], seal: str, workspace: Path) -> str:
-    """Return a report about the task and the workspace as it is now."""
+def write_report(task: Mapping[str, object], seal: str, workspace: Path, heard: Sequence[str]) -> str:
+    """Return a report about the task, the workspace as it is, and what the board said since."""
     prose = re.sub(r"```.*?```", "", str(task.get("description", "")), flags=re.DOTALL).split()
     counts: dict[str, int] = {}
     for word in (raw.strip(".,:;").lower() for raw in prose):
@@ -605,6 +675,7 @@ def write_report(task: Mapping[str, object], seal: str, workspace: Path) -> str:
     lines += [f"- {word}: {counts[word]}" for word in frequent]
     names = sorted(path.name for path in workspace.iterdir())
     lines += ["", f"In the workspace before: {', '.join(names)}", f"Seal: {seal}"]
+    lines += [f"Told since: {', '.join(heard)}"] if heard else []
     return "\n".join(lines) + "\n"
 
 
