@@ -16,7 +16,8 @@ if __name__ == "__main__":
     ensure_decoy(os.environ)
 
 from runner_e2e.actions.artifact import build_artifact_name, read_run_attempt, read_run_id
-from runner_e2e.actions.inputs import RunCell, parse_run_cell, read_inputs
+from runner_e2e.actions.cell_inputs import RunCell, parse_run_cell
+from runner_e2e.actions.inputs import read_inputs
 from runner_e2e.actions.publication import (
     SurfaceReporter,
     announce_evidence,
@@ -28,6 +29,10 @@ from runner_e2e.actions.surface import ActionSurface
 from runner_e2e.cell.request import CellRequest
 from runner_e2e.cell.run import finish_evidence, run_cell
 from runner_e2e.errors import CancelledError, InputError, RunnerE2EError
+from runner_e2e.plan.catalog import find_catalog, read_catalog
+from runner_e2e.plan.keys import hidden_names
+from runner_e2e.plan.resolution import resolve_cell
+from runner_e2e.plan.selection import take_selected_id
 from runner_e2e.report.markdown import probe_summary
 
 HELP = """\
@@ -35,7 +40,8 @@ usage: run_cell.py
 
 Runs one cell and stages its evidence. Inputs are those of action.yml, as variables:
 INPUT_<NAME>, upper case, underscores for hyphens; for example INPUT_MIN_ABI=6.
-Without any, the embedded reference cell runs; it spends nothing.
+The cell is named by INPUT_ROW, INPUT_ID or PAPERCLIP_RUNNER_E2E_SELECTED_ID; without any, it is the
+default cell of the embedded reference, which spends nothing.
 
 The evidence goes to runner-e2e-evidence/ here, on Actions below RUNNER_TEMP.
 Exit status: 0 passed, 1 the product failed, 2 refused, 3 infrastructure or isolation
@@ -53,7 +59,8 @@ def main(argv: Sequence[str], environ: Mapping[str, str]) -> int:
     parent = Path(environ.get("RUNNER_TEMP") or ".").absolute() / EVIDENCE
     try:
         _refuse_arguments(argv)
-        return _run(parse_run_cell(read_inputs(environ)), environ, surface, parent)
+        selected, rest = take_selected_id(environ)
+        return _run(parse_run_cell(read_inputs(rest), selected), rest, surface, parent)
     except RunnerE2EError as error:
         return publish_error(surface, error)
     except KeyboardInterrupt:
@@ -76,23 +83,14 @@ def _refuse_arguments(argv: Sequence[str]) -> None:
 
 
 def _run(cell: RunCell, environ: Mapping[str, str], surface: ActionSurface, parent: Path) -> int:
-    evidence = parent / cell.key
+    request = _build_request(cell, environ, surface, parent)
+    evidence = parent / request.key
     fresh = not evidence.exists()
     if fresh:
         name = build_artifact_name(
-            cell.artifact_prefix, read_run_id(environ), read_run_attempt(environ), cell.key
+            cell.artifact_prefix, read_run_id(environ), read_run_attempt(environ), request.key
         )
         announce_evidence(surface, name, str(evidence))
-    request = CellRequest(
-        cell_id=cell.cell_id,
-        key=cell.key,
-        harness=cell.harness.value,
-        evidence_parent=parent,
-        preset=cell.sandbox_preset,
-        minimum_abi=cell.min_abi,
-        hide=cell.hide,
-        environ=environ,
-    )
     try:
         outcome = run_cell(request, SurfaceReporter(surface))
     finally:
@@ -101,6 +99,34 @@ def _run(cell: RunCell, environ: Mapping[str, str], surface: ActionSurface, pare
     finish_evidence(outcome, probe_summary(outcome.probe))
     publish_outcome(surface, outcome)
     return outcome.exit_code
+
+
+def _build_request(
+    cell: RunCell, environ: Mapping[str, str], surface: ActionSurface, parent: Path
+) -> CellRequest:
+    """Find the cell in the catalog; refuse what cannot be run before anything is made."""
+    path, name = find_catalog(cell.catalog), cell.name
+    if name.key_secret is not None:
+        surface.mask(name.key_secret)
+    with hidden_names(active=name.key is not None):
+        catalog = read_catalog(path)
+    execution = resolve_cell(
+        catalog,
+        execution_id=name.execution_id,
+        key=name.key,
+        key_secret=name.key_secret,
+        said=name.row.model_dump(by_alias=True, exclude_unset=True) if name.row else {},
+    )
+    request = CellRequest(
+        harness=cell.harness.value,
+        evidence_parent=parent,
+        catalog=path,
+        preset=cell.sandbox_preset,
+        minimum_abi=cell.min_abi,
+        hide=cell.hide,
+        environ=environ,
+    )
+    return request.for_cell(execution, name.key)
 
 
 def _keep_traceback(environ: Mapping[str, str], parent: Path, error: Exception) -> None:

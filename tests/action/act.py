@@ -104,9 +104,11 @@ def perform(
     workflow: str = "cell.yml",
     options: Sequence[str] = (),
 ) -> Performance:
-    """Dispatch a workflow of `tests/action/workflows` and collect what it left.
+    """Dispatch a workflow and collect what it left.
 
-    `options` are further ones of `act`.
+    `workflow` is one of `tests/action/workflows`, or a path in the repository. `inputs` reach `act` in an
+    event file, as the runner gets them: an argument could be read by every process. `options` are further
+    ones of `act`.
     """
     record, artifacts = home / "record", home / "artifacts"
     for directory in (record, artifacts, home / "cache"):
@@ -116,13 +118,14 @@ def perform(
         f"{sys.prefix}/bin/act",
         "workflow_dispatch",
         "--json",
-        f"--workflows=tests/action/workflows/{workflow}",
+        f"--workflows={workflow if '/' in workflow else f'tests/action/workflows/{workflow}'}",
         f"--platform={RUNNER_LABEL}=-self-hosted",
         f"--local-repository={UPLOAD_ACTION}={PROJECT}/tests/action/upload_artifact",
         f"--env=RECORD_DIRECTORY={record}",
         f"--env=UPLOAD_STORE={artifacts}",
         f"--env=RUNNER_E2E_VENV={environment}",
-        *(f"--input={name}={value}" for name, value in inputs.items()),
+        # Of two event files act takes the last.
+        f"--eventpath={_write_event(home, inputs)}",
         *options,
     ]
     done = subprocess.run(
@@ -146,6 +149,12 @@ def perform(
         artifacts=artifacts,
         later_environment=_read(record / "environment"),
     )
+
+
+def _write_event(home: Path, inputs: Mapping[str, str]) -> Path:
+    path = home / "event.json"
+    path.write_text(json.dumps({"inputs": dict(inputs)}), encoding="utf-8")
+    return path
 
 
 def _read(path: Path) -> str:

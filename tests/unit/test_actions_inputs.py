@@ -5,14 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from runner_e2e.actions.inputs import (
-    Harness,
-    RunCell,
-    parse_inputs,
-    parse_run_cell,
-    read_inputs,
-)
-from runner_e2e.cell.request import DEFAULT_CELL, Preset
+from runner_e2e.actions.inputs import parse_inputs, read_inputs
 from runner_e2e.errors import InputError
 
 SHA = "0123456789abcdef0123456789abcdef01234567"
@@ -32,18 +25,6 @@ def test_inputs_are_read_by_variable_and_named_as_in_action_yml() -> None:
     assert read_inputs(environ) == {"max-parallel": "4", "credential": " kept as it is\n"}
 
 
-def test_without_inputs_a_run_is_the_reference_cell() -> None:
-    assert parse_run_cell({}) == RunCell(
-        harness=Harness.REFERENCE,
-        key=DEFAULT_CELL,
-        cell_id=DEFAULT_CELL,
-        hide=(),
-        min_abi=6,
-        sandbox_preset=Preset.STRICT,
-        artifact_prefix="runner-e2e",
-    )
-
-
 @pytest.mark.parametrize(
     ("name", "value", "parsed"),
     [
@@ -53,6 +34,7 @@ def test_without_inputs_a_run_is_the_reference_cell() -> None:
         ("case", "agents.change-manager", ("agents.change-manager",)),
         ("environment", "local,daytona", ("local", "daytona")),
         ("id", "a.b.local.c.d.e", ("a.b.local.c.d.e",)),
+        ("id", "c-0123456789ab, a.b.local.c", ("c-0123456789ab", "a.b.local.c")),
         ("target-branch", "feature/100%-done", "feature/100%-done"),
         ("target-sha", SHA, SHA),
         ("target-repository", "paperclip/runner.e2e_x", "paperclip/runner.e2e_x"),
@@ -173,75 +155,3 @@ def test_secrets_are_hidden_in_the_representation() -> None:
     assert raw.credential is not None
     assert raw.credential.get_secret_value() == "hunter2"
     assert not [text for text in ("hunter2", "hunter3", "ghs_4") if text in f"{raw!r} {raw}"]
-
-
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("target-sha", SHA),
-        ("catalog", "cells.yaml"),
-        ("credential", "sk-secret"),
-        ("credential-name", "OPENAI_API_KEY"),
-        ("max-cost-usd", "1"),
-        ("all", "true"),
-        ("suite", "chat"),
-        ("harness-command", "pnpm test"),
-        ("opaque-keys", "true"),
-    ],
-)
-def test_an_input_meant_for_a_paid_harness_never_passes_on_the_reference(name: str, value: str) -> None:
-    with pytest.raises(InputError, match=f"no use for: {name}"):
-        parse_run_cell({"command": "run-cell", name: value})
-
-
-def test_defaults_written_out_are_not_taken_for_choices() -> None:
-    parse_run_cell({"all": "false", "selected-id-transport": "auto", "retention-days": "30"})
-
-
-@pytest.mark.parametrize("harness", ["command", "built-in"])
-def test_a_harness_that_is_not_there_is_refused(harness: str) -> None:
-    with pytest.raises(InputError, match="harness: reference"):
-        parse_run_cell({"harness": harness})
-
-
-def test_the_entrypoint_of_another_command_is_refused() -> None:
-    with pytest.raises(InputError, match="Input command"):
-        parse_run_cell({"command": "plan"})
-
-
-def test_a_row_names_the_cell_and_its_public_key() -> None:
-    row = f'{{"key": "c-0123456789ab", "executionId": "{DEFAULT_CELL}", "timeoutMinutes": 25}}'
-
-    cell = parse_run_cell({"row": row})
-
-    assert (cell.key, cell.cell_id) == ("c-0123456789ab", DEFAULT_CELL)
-
-
-def test_without_an_opaque_key_the_id_is_the_key() -> None:
-    assert parse_run_cell({"id": DEFAULT_CELL}).key == DEFAULT_CELL
-
-
-@pytest.mark.parametrize(
-    "inputs",
-    [
-        {"id": "chat-features.runner-opencode.local.agents.manager"},
-        {"row": '{"executionId": "chat-features.runner-opencode.local.agents.manager"}'},
-    ],
-)
-def test_the_reference_never_passes_in_another_cells_name(inputs: dict[str, str]) -> None:
-    with pytest.raises(InputError, match="does not have the cell") as caught:
-        parse_run_cell(inputs)
-
-    assert "agents.manager" not in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    "inputs",
-    [
-        {"id": "a.b.local.c,a.b.local.d"},
-        {"id": "a.b.local.c", "row": '{"executionId": "a.b.local.d"}'},
-    ],
-)
-def test_two_cells_at_once_are_refused(inputs: dict[str, str]) -> None:
-    with pytest.raises(InputError, match="More than one cell"):
-        parse_run_cell(inputs)

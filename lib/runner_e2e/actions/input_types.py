@@ -13,6 +13,8 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
+from runner_e2e.plan.ids import CASE, EXECUTION_ID, OPAQUE_KEY, SEGMENT
+
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 
@@ -83,7 +85,6 @@ def _check_absolute(value: Path) -> Path:
 
 
 _BRANCH = r"(?!refs/)(?![-/.])(?!.*(\.\.|//|@\{))[^\x00-\x20\x7f~^:?*\[\\]{1,255}(?<![/.])"
-_EXECUTION_ID = r"(?=.{1,512}\Z)([a-z0-9][A-Za-z0-9_-]*\.){2}(local|daytona)\.[A-Za-z0-9][A-Za-z0-9._-]*"
 
 Flag = Annotated[bool, BeforeValidator(_parse_flag)]
 Number = Annotated[int, BeforeValidator(_parse_number)]
@@ -104,17 +105,24 @@ Variable = Annotated[str, _matching(r"[A-Za-z_][A-Za-z0-9_]*", "must be names of
 Name = Annotated[
     str,
     _matching(
-        r"[a-z0-9][A-Za-z0-9_-]*",
+        SEGMENT,
         "must begin with a lower-case letter or digit and go on with letters, digits, _ and -",
     ),
 ]
 Environment = Literal["local", "daytona"]
-Case = Annotated[str, _matching(r"[A-Za-z0-9][A-Za-z0-9._-]*", "must be letters, digits, dots, _ and -")]
+Case = Annotated[str, _matching(CASE, "must be letters, digits, dots, _ and -")]
 ExecutionId = Annotated[
     str,
     _matching(
-        _EXECUTION_ID,
+        EXECUTION_ID,
         "must be suite.profile.environment.case with environment local or daytona, at most 512 characters",
+    ),
+]
+CellName = Annotated[
+    str,
+    _matching(
+        rf"{OPAQUE_KEY}|{EXECUTION_ID}",
+        "must be suite.profile.environment.case with environment local or daytona, or an opaque key",
     ),
 ]
 Key = Annotated[str, _matching(r"[A-Za-z0-9][A-Za-z0-9._-]{0,511}", "must be letters, digits, dots, _ and -")]
@@ -122,7 +130,7 @@ Key = Annotated[str, _matching(r"[A-Za-z0-9][A-Za-z0-9._-]{0,511}", "must be let
 Names = Annotated[tuple[Name, ...], _split(",\n")]
 Environments = Annotated[tuple[Environment, ...], _split(",\n")]
 Cases = Annotated[tuple[Case, ...], _split(",\n")]
-ExecutionIds = Annotated[tuple[ExecutionId, ...], _split(",\n")]
+CellNames = Annotated[tuple[CellName, ...], _split(",\n")]
 Variables = Annotated[tuple[Variable, ...], _split(",\n")]
 # A path may hold a comma, so only lines part them.
 Paths = Annotated[tuple[Annotated[Path, AfterValidator(_check_absolute)], ...], _split("\n")]

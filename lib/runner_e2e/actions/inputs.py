@@ -1,14 +1,12 @@
-"""Action inputs: read once, checked completely, and handed on as one value per command.
+"""Action inputs: read once and checked completely.
 
 Owns their spelling and defaults; `action.yml` and the README say the same and a test holds them
-together. Raw text goes no further than this module, and no message of it repeats a value.
+together. What one command makes of them is in `cell_inputs` and `plan_inputs`. No message repeats a value.
 """
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
 from enum import StrEnum
-from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
@@ -19,11 +17,11 @@ from runner_e2e.actions.input_types import (
     Branch,
     Case,
     Cases,
+    CellNames,
     Count,
     Environment,
     Environments,
     ExecutionId,
-    ExecutionIds,
     Flag,
     FromJson,
     Key,
@@ -38,8 +36,9 @@ from runner_e2e.actions.input_types import (
     Variable,
     Variables,
 )
-from runner_e2e.cell.request import DEFAULT_CELL, Preset
+from runner_e2e.cell.request import Preset
 from runner_e2e.errors import InputError
+from runner_e2e.plan.ids import is_key, split_execution_id
 
 Command = Literal["authorize", "resolve", "plan", "run-cell", "report", "chaos", "doctor"]
 
@@ -55,6 +54,8 @@ class Harness(StrEnum):
 _VARIABLE = re.compile(r"INPUT_([A-Z0-9]+(?:_[A-Z0-9]+)*)")
 # Blanks around these may be part of the value.
 _VERBATIM = frozenset({"credential", "key-secret"})
+# The action's own steps read these.
+_ALWAYS_USED = frozenset({"artifact-prefix", "command", "python", "retention-days"})
 
 
 class RawRow(BaseModel):
@@ -101,7 +102,7 @@ class RawInputs(BaseModel):
     profile: Names = ()
     environment: Environments = ()
     case: Cases = ()
-    id: ExecutionIds = ()
+    id: CellNames = ()
     max_parallel: Count | None = None
     max_parallel_limit: Count | None = None
     selected_id_transport: Literal["auto", "env", "argv"] = "auto"
@@ -124,19 +125,6 @@ class RawInputs(BaseModel):
     artifact_prefix: Plain = "runner-e2e"
     retention_days: Annotated[Number, Field(ge=1, le=400)] = 30
     python: Plain | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class RunCell:
-    """What `run-cell` was asked to do. `key` names the cell wherever others can read it."""
-
-    harness: Harness
-    key: str
-    cell_id: str
-    hide: tuple[Path, ...]
-    min_abi: int
-    sandbox_preset: Preset
-    artifact_prefix: str
 
 
 def read_inputs(environ: Mapping[str, str]) -> dict[str, str]:
@@ -163,75 +151,31 @@ def parse_inputs(inputs: Mapping[str, str]) -> RawInputs:
         raise InputError(_describe(error), "See the inputs in action.yml") from None
 
 
-def parse_run_cell(inputs: Mapping[str, str]) -> RunCell:
-    """Return what `run-cell` needs; an input that it would ignore is refused.
+def require_command(raw: RawInputs, command: Command) -> None:
+    """Refuse inputs that are meant for another command."""
+    if raw.command not in (None, command):
+        raise InputError(f"Input command is not {command}", "Start the entrypoint of that command")
 
-    Otherwise a paid cell whose `harness` was forgotten would pass on the reference.
+
+def check_selected(selected: str | None) -> tuple[str, ...]:
+    """Return the id that the selected-id variable held, refused when it is none, as a list of names."""
+    if selected is None:
+        return ()
+    if split_execution_id(selected) is None and not is_key(selected):
+        raise InputError(
+            "PAPERCLIP_RUNNER_E2E_SELECTED_ID holds no execution id",
+            "Set it to one suite.profile.environment.case, or unset it",
+        )
+    return (selected,)
+
+
+def find_unused(raw: RawInputs, used: Collection[str]) -> list[str]:
+    """Return the given inputs that are not among `used`.
+
+    What a command would ignore it refuses: otherwise a forgotten or misplaced input passes unnoticed.
     """
-    raw = parse_inputs(inputs)
-    if raw.command not in (None, "run-cell"):
-        raise InputError("Input command is not run-cell", "Start the entrypoint of that command")
-    if raw.harness is not Harness.REFERENCE:
-        raise InputError(
-            f"Input harness: {raw.harness.value} is not available in this version",
-            "Use harness: reference",
-        )
-    ignored = sorted(_given(raw) - _USED_BY_REFERENCE)
-    if ignored:
-        raise InputError(
-            f"The reference harness has no use for: {', '.join(ignored)}",
-            "Leave them out, or choose the harness they are meant for",
-        )
-    if len(raw.id) > 1 or (raw.id and raw.row is not None):
-        raise InputError("More than one cell is named", "Give run-cell one id or one row")
-    if raw.row is not None and (raw.row.credential_name or not (raw.row.key or raw.row.execution_id)):
-        raise InputError(
-            "Input row names no cell of the reference, which takes no credential",
-            "Leave it out, or choose the harness it is meant for",
-        )
-    cell = _build_run_cell(raw)
-    if cell.cell_id != DEFAULT_CELL:
-        raise InputError(
-            "The reference harness does not have the cell that id or row names",
-            f"Leave it out, or use {DEFAULT_CELL}",
-        )
-    return cell
-
-
-_USED_BY_REFERENCE = frozenset(
-    {
-        "artifact-prefix",
-        "command",
-        "harness",
-        "hide",
-        "id",
-        "min-abi",
-        "python",
-        "retention-days",
-        "row",
-        "sandbox-preset",
-    }
-)
-
-
-def _given(raw: RawInputs) -> set[str]:
     changed = raw.model_dump(by_alias=True, exclude_defaults=True)
-    return set(changed)
-
-
-def _build_run_cell(raw: RawInputs) -> RunCell:
-    named = raw.id[0] if raw.id else raw.row.execution_id if raw.row else None
-    cell_id = named or DEFAULT_CELL
-    key = raw.row.key if raw.row and raw.row.key else cell_id
-    return RunCell(
-        harness=raw.harness,
-        key=key,
-        cell_id=cell_id,
-        hide=raw.hide,
-        min_abi=raw.min_abi,
-        sandbox_preset=raw.sandbox_preset,
-        artifact_prefix=raw.artifact_prefix,
-    )
+    return sorted(changed.keys() - set(used) - _ALWAYS_USED)
 
 
 def _describe(error: ValidationError) -> str:

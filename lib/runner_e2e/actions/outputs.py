@@ -7,6 +7,7 @@ the last output of a name wins.
 
 import re
 import secrets
+from collections.abc import Mapping
 from pathlib import Path
 
 from runner_e2e.actions.files import append_block
@@ -46,12 +47,17 @@ def build_output(name: str, value: str, delimiter: str) -> bytes:
 
 def append_output(path: Path, name: str, value: str) -> None:
     """Append one output to the runner's file: the whole block, or nothing."""
-    block = build_output(name, value, build_delimiter())
+    append_outputs(path, {name: value})
+
+
+def append_outputs(path: Path, outputs: Mapping[str, str]) -> None:
+    """Append outputs that belong together to the runner's file: all of them, or none."""
+    block = b"".join(build_output(name, value, build_delimiter()) for name, value in outputs.items())
 
     def checked(size: int) -> bytes:
         if size + len(block) > MAX_OUTPUT_FILE_BYTES:
             raise RunnerE2EError(
-                f"With output {name} the outputs exceed the runner's limit of 1 MiB",
+                f"With output {', '.join(outputs)} the outputs exceed the runner's limit of 1 MiB",
                 "Select fewer cells, or hand the data on as an artifact",
             )
         return block

@@ -1,20 +1,17 @@
-"""`runner-e2e`: the cell for a person, with progress and tables."""
+"""`runner-e2e demo`: the reference cell for a person, with progress and tables."""
 
 import json
 import os
-import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
 import click
 from rich.console import Console
 
-from runner_e2e import __version__
 from runner_e2e.cell.decoy import ensure_decoy
 from runner_e2e.cell.host import inspect_host
 from runner_e2e.cell.request import CellOutcome, CellRequest, Preset, Reporter
 from runner_e2e.cell.run import finish_evidence, run_cell
-from runner_e2e.errors import FailureClass, RunnerE2EError
 from runner_e2e.report.markdown import probe_summary
 from runner_e2e.report.terminal import print_agents, print_host, print_probe, print_verdict
 from runner_e2e.sandbox.rules import DEFAULT_MINIMUM
@@ -43,13 +40,7 @@ class _Progress(Reporter):
             self._status.stop()
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(__version__, prog_name="runner-e2e")
-def cli() -> None:
-    """Run end-to-end agent evaluations without the agent being able to see the evaluation."""
-
-
-@cli.command()
+@click.command()
 @click.option("--no-sandbox", is_flag=True, help="Launch without the domain, to see what it closes. Exits 3.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of tables.")
 @click.option(
@@ -63,6 +54,7 @@ def cli() -> None:
 @click.option("--min-abi", type=int, default=DEFAULT_MINIMUM, show_default=True, help="Least Landlock ABI.")
 def demo(*, no_sandbox: bool, as_json: bool, evidence: Path, preset: str, min_abi: int) -> int:
     """Run the reference cell: two agents in one instance, each launch in a domain of its own."""
+    ensure_decoy(os.environ)
     out, err = Console(highlight=False), Console(stderr=True)
     host = inspect_host(min_abi)
     if not as_json:
@@ -100,28 +92,3 @@ def _document(host: dict[str, str], outcome: CellOutcome) -> dict[str, object]:
         "agents": dict(outcome.agents),
         "evidence": str(outcome.evidence.resolve()),
     }
-
-
-def main() -> int:
-    """Run the command line; exit codes are those of `errors.py`, 2 for wrong usage."""
-    ensure_decoy(os.environ)
-    try:
-        result = cli.main(standalone_mode=False)
-        if sys.stdout is not None:
-            sys.stdout.flush()  # here a full disk is an error like any other
-    except click.ClickException as error:
-        error.show()
-        return 2
-    except click.Abort:
-        return 130
-    except RunnerE2EError as error:
-        click.echo(f"runner-e2e: {error}", err=True)
-        return error.exit_code
-    except Exception as error:  # noqa: BLE001 - the last resort: an unexpected error is never the product's
-        click.echo(f"runner-e2e: an unexpected {type(error).__name__}: {error}", err=True)
-        return FailureClass.PERMANENT_INFRASTRUCTURE.exit_code
-    return result if isinstance(result, int) else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -7,6 +7,7 @@ and last the dimensions. `select` and everyone who explains a selection share on
 import difflib
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from itertools import islice
 
@@ -159,6 +160,7 @@ class _Rules:
         self._environments = frozenset(selectors.environments)
         self._cases = frozenset(selectors.cases)
         self._list = selectors.list
+        self._missing: dict[AbstractSet[str], str] = {}
         filtered = any(given(selectors) for _, given, _ in _DIMENSIONS)
         self._whole_list = selectors.list and not filtered
         self._everything = _ALL if selectors.all else _LISTED if self._whole_list else None
@@ -190,8 +192,7 @@ class _Rules:
         if self._suites and cell.suite.id not in self._suites:
             return f"Its suite {cell.suite.id} is not selected."
         if self._groups and not self._groups.issubset(cell.groups):
-            missing = sorted(self._groups.difference(cell.groups))
-            return f"It is not in every selected group: {describe_values(missing)}."
+            return self._describe_missing(self._groups.difference(cell.groups))
         if self._profiles and cell.profile.id not in self._profiles:
             return f"Its profile {cell.profile.id} is not selected."
         if self._environments and cell.environment.id not in self._environments:
@@ -199,6 +200,14 @@ class _Rules:
         if self._cases and cell.task.id not in self._cases:
             return f"Its case {cell.task.id} is not selected."
         return None
+
+    def _describe_missing(self, groups: AbstractSet[str]) -> str:
+        # Most cells of a large catalog lack the same groups.
+        found = self._missing.get(groups)
+        if found is None:
+            found = f"It is not in every selected group: {describe_values(sorted(groups))}."
+            self._missing[groups] = found
+        return found
 
     def _asks_for(self, task: Task) -> bool:
         # Groups of the suite, the profile or the environment do not count here.

@@ -1,0 +1,78 @@
+"""Plan a campaign: the action's command `plan`, and by hand."""
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "lib"))
+
+from runner_e2e.actions.entry import run_entry, start
+from runner_e2e.actions.inputs import read_inputs
+from runner_e2e.actions.plan_inputs import PlanInputs, TargetCommand, parse_plan
+from runner_e2e.actions.plan_publication import publish_plan, warn_of_names
+from runner_e2e.actions.surface import ActionSurface
+from runner_e2e.plan.campaign import Campaign, plan_from_catalog, plan_from_target
+from runner_e2e.plan.catalog import find_catalog, read_catalog
+from runner_e2e.plan.keys import hidden_names
+from runner_e2e.plan.listing import Run, split_command
+from runner_e2e.plan.matrix import choose_max_parallel, plan_outputs
+from runner_e2e.plan.selection import take_selected_id
+
+HELP = """\
+usage: plan_matrix.py
+
+Selects cells of a catalog and hands on the matrix. Inputs are those of action.yml, as variables:
+INPUT_<NAME>, upper case, underscores for hyphens; for example INPUT_ALL=true or INPUT_SUITE=isolation.
+One id can also come in PAPERCLIP_RUNNER_E2E_SELECTED_ID, which no process below sees.
+
+No cell runs and nothing is spent. Exit status: 0 planned, 2 refused, 3 something else went wrong.
+"""
+
+
+def main(argv: Sequence[str], environ: Mapping[str, str]) -> int:
+    """Plan what the environment asks for; return the exit status."""
+    surface = ActionSurface(environ, sys.stdout)
+    return run_entry("plan_matrix.py", HELP, argv, surface, lambda: _plan(environ, surface))
+
+
+def _plan(environ: Mapping[str, str], surface: ActionSurface) -> None:
+    selected, rest = take_selected_id(environ)
+    inputs = parse_plan(read_inputs(rest), selected)
+    max_parallel = choose_max_parallel(inputs.max_parallel, inputs.max_parallel_limit)
+    if inputs.key_secret is not None:
+        surface.mask(inputs.key_secret)
+        warn_of_names(surface, inputs)
+    with hidden_names(active=inputs.key_secret is not None):
+        campaign = _select(inputs, rest)
+    outputs = plan_outputs(campaign.jobs, campaign.execution_ids, max_parallel, campaign.keys)
+    publish_plan(surface, campaign, outputs)
+
+
+def _select(inputs: PlanInputs, environ: Mapping[str, str]) -> Campaign:
+    if inputs.listing is None:
+        catalog = read_catalog(find_catalog(inputs.catalog))
+        return plan_from_catalog(catalog, inputs.selectors, named_keys=inputs.keys, secret=inputs.key_secret)
+    return plan_from_target(
+        _build_run(inputs.listing, inputs.target_sha, environ),
+        inputs.selectors,
+        inputs.transport,
+        named_keys=inputs.keys,
+        secret=inputs.key_secret,
+    )
+
+
+def _build_run(listing: TargetCommand, sha: str | None, environ: Mapping[str, str]) -> Run:
+    # Only a listing needs these, and each costs every plan that reads a file.
+    from runner_e2e.plan.listing_process import build_run  # noqa: PLC0415
+    from runner_e2e.plan.local_objects import open_checkout  # noqa: PLC0415
+    from runner_e2e.plan.target import check_head  # noqa: PLC0415
+
+    if sha is not None:
+        with open_checkout(listing.directory, os.geteuid()) as checkout:
+            check_head(checkout, sha)
+    return build_run(split_command(listing.command), listing.directory, environ, listing.pass_env)
+
+
+if __name__ == "__main__":
+    raise SystemExit(start(main, os.environ))

@@ -1,0 +1,86 @@
+"""Handing a plan on: outputs for the matrix, a summary for people.
+
+With opaque keys nothing here may name a suite, a profile or a case.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from runner_e2e.actions.entry import TITLE
+from runner_e2e.actions.plan_inputs import PlanInputs
+from runner_e2e.actions.surface import ActionSurface
+from runner_e2e.plan.campaign import Campaign
+from runner_e2e.plan.matrix import Job
+from runner_e2e.report.markdown import escape_markdown
+
+
+def warn_of_names(surface: ActionSurface, inputs: PlanInputs) -> None:
+    """Say that inputs name cells although keys are to stand for them: the run's event file holds inputs."""
+    if inputs.selectors.ids or inputs.selectors.cases:
+        surface.warning(
+            "Cells are to be named by opaque keys, and the inputs of this run name them in the clear. "
+            "Select by suite or group, or give keys as id.",
+            TITLE,
+        )
+
+
+def publish_plan(surface: ActionSurface, campaign: Campaign, outputs: Mapping[str, str]) -> None:
+    """Write summary and outputs; the outputs last and together, so that a failed plan leaves none."""
+    for note in campaign.notes:
+        surface.notice(note, TITLE)
+    surface.line(describe_plan(campaign, outputs))
+    surface.summary(*plan_summary(campaign, outputs))
+    surface.outputs(outputs)
+
+
+def describe_plan(campaign: Campaign, outputs: Mapping[str, str]) -> str:
+    """Return the plan in one line."""
+    environments = Counter(job.environment_id for job in campaign.jobs)
+    parts = [
+        _counted(len(campaign.jobs), "cell"),
+        " and ".join(f"{number} {name}" for name, number in sorted(environments.items(), reverse=True)),
+        _counted(int(outputs["shard-count"]), "matrix", "matrices"),
+        f"at most {outputs['max-parallel']} at once",
+    ]
+    if campaign.runs is not None:
+        parts.append(f"at most {_counted(campaign.runs, 'agent run')}")
+    return ", ".join(parts)
+
+
+def plan_summary(campaign: Campaign, outputs: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the summary in stages: every cell, counts, one line."""
+    head = f"# Plan\n\n{describe_plan(campaign, outputs)}.\n"
+    if campaign.keys is not None:
+        return (f"{head}\nCells are named by opaque keys.\n\n{_credentials(campaign.jobs)}",)
+    counts = f"{head}\n{_suites(campaign.jobs)}\n{_credentials(campaign.jobs)}"
+    return f"{counts}\n{_cells(campaign.jobs)}", counts, head
+
+
+def _suites(jobs: Sequence[Job]) -> str:
+    lines = ["| suite | profiles | environments | cells |", "|---|---|---|---|"]
+    for suite in dict.fromkeys(job.suite_id for job in jobs):
+        own = [job for job in jobs if job.suite_id == suite]
+        profiles = dict.fromkeys(job.profile_id for job in own)
+        environments = dict.fromkeys(job.environment_id for job in own)
+        lines.append(
+            f"| {escape_markdown(suite)} | {escape_markdown(', '.join(profiles))} |"
+            f" {escape_markdown(', '.join(environments))} | {len(own)} |"
+        )
+    return "\n".join(lines) + "\n"
+
+
+def _credentials(jobs: Sequence[Job]) -> str:
+    counts = Counter(job.credential_name or "none" for job in jobs)
+    lines = ["| credential | cells |", "|---|---|"]
+    lines += [f"| {escape_markdown(name)} | {number} |" for name, number in sorted(counts.items())]
+    return "\n".join(lines) + "\n"
+
+
+def _cells(jobs: Sequence[Job]) -> str:
+    lines = ["<details><summary>Cells</summary>\n", "| cell | minutes |", "|---|---|"]
+    lines += [f"| {escape_markdown(job.execution_id)} | {job.timeout_minutes} |" for job in jobs]
+    return "\n".join([*lines, "\n</details>"]) + "\n"
+
+
+def _counted(number: int, one: str, many: str = "") -> str:
+    return f"{number} {one if number == 1 else many or f'{one}s'}"

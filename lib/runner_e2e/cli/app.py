@@ -1,0 +1,59 @@
+"""The command line as a whole: its commands, and how each ends."""
+
+import importlib
+import sys
+from typing import Final
+
+import click
+
+from runner_e2e import __version__
+from runner_e2e.errors import FailureClass, RunnerE2EError
+
+# Each in a module of its own, imported only when it is asked for: a listing needs no cell.
+COMMANDS: Final = {
+    "demo": ("runner_e2e.cli.demo", "demo"),
+    "list": ("runner_e2e.cli.listing", "list_cells"),
+    "why-cell": ("runner_e2e.cli.why", "why_cell"),
+}
+
+
+class _LazyGroup(click.Group):
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
+        return list(COMMANDS)
+
+    def get_command(
+        self,
+        ctx: click.Context,  # noqa: ARG002 - click's signature
+        cmd_name: str,
+    ) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        module, name = COMMANDS[cmd_name]
+        command = getattr(importlib.import_module(module), name)
+        return command if isinstance(command, click.Command) else None
+
+
+@click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="runner-e2e")
+def cli() -> None:
+    """Run end-to-end agent evaluations without the agent being able to see the evaluation."""
+
+
+def main() -> int:
+    """Run the command line; exit codes are those of `errors.py`, 2 for wrong usage."""
+    try:
+        result = cli.main(standalone_mode=False)
+        if sys.stdout is not None:
+            sys.stdout.flush()  # here a full disk is an error like any other
+    except click.ClickException as error:
+        error.show()
+        return 2
+    except click.Abort:
+        return 130
+    except RunnerE2EError as error:
+        click.echo(f"runner-e2e: {error}", err=True)
+        return error.exit_code
+    except Exception as error:  # noqa: BLE001 - the last resort: an unexpected error is never the product's
+        click.echo(f"runner-e2e: an unexpected {type(error).__name__}: {error}", err=True)
+        return FailureClass.PERMANENT_INFRASTRUCTURE.exit_code
+    return result if isinstance(result, int) else 0

@@ -1,0 +1,136 @@
+"""`runner-e2e list`: the cells of a catalog, as the harness lists them or as a table."""
+
+import json
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from itertools import groupby
+
+import click
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from runner_e2e.errors import InputError
+from runner_e2e.plan.arguments import Arguments, parse_arguments
+from runner_e2e.plan.catalog import find_catalog, read_catalog
+from runner_e2e.plan.cells import Catalog, Execution
+from runner_e2e.plan.keys import build_keys
+from runner_e2e.plan.matrix import build_matrix_json
+from runner_e2e.plan.selection import SELECTED_ID, select
+
+KEY_SECRET = "INPUT_KEY_SECRET"  # noqa: S105 - the name of a variable
+COLUMNS = ("ID", "SUITE", "GENERATION", "PROVIDER", "MODEL", "CREDENTIALS")
+
+
+@click.command(
+    "list",
+    context_settings={"ignore_unknown_options": True},
+    short_help="List the cells of a catalog.",
+)
+@click.option(
+    "--catalog", default="reference", show_default=True, help="reference, paperclip, or a YAML file."
+)
+@click.option(
+    "--format", "form", type=click.Choice(["table", "tsv", "json"]), help="Default: a table in a terminal."
+)
+@click.option("--keys", is_flag=True, help=f"Add the opaque key of each cell, made with {KEY_SECRET}.")
+@click.argument("selectors", nargs=-1, type=click.UNPROCESSED)
+def list_cells(*, catalog: str, form: str | None, keys: bool, selectors: tuple[str, ...]) -> None:
+    """List the cells of a catalog, all of them or those that SELECTORS choose.
+
+    SELECTORS are the harness's own flags: --all, --suite S, --group G, --profile P, --environment E,
+    --case C (each repeatable), --matrix-json. An id is taken from PAPERCLIP_RUNNER_E2E_SELECTED_ID, because
+    every process can read a command line.
+    """
+    known = read_catalog(find_catalog(catalog))
+    arguments = _parse(selectors)
+    executions = select(known, arguments.selectors)
+    if arguments.selectors.matrix_json:
+        click.echo(json.dumps(build_matrix_json(executions)))
+        return
+    named = _build_keys(known) if keys else None
+    if form is None:
+        form = "table" if sys.stdout.isatty() else "tsv"
+    if form == "json":
+        click.echo(json.dumps([_describe(row, named) for row in executions], indent=2))
+    elif form == "tsv":
+        click.echo("".join(f"{line}\n" for line in _lines(executions, named)), nl=False)
+    else:
+        _print_table(executions, named)
+
+
+def _parse(words: Sequence[str]) -> Arguments:
+    """Read the harness's flags; a listing without `--list` means it too."""
+    if "--id" in words:
+        click.echo(
+            f"runner-e2e: every process can read an id on a command line; give it in {SELECTED_ID}", err=True
+        )
+    arguments, _ = parse_arguments(_listed(words), os.environ)
+    return arguments
+
+
+def _listed(words: Sequence[str]) -> list[str]:
+    return list(words) if {"--list", "--matrix-json"} & set(words) else [*words, "--list"]
+
+
+def _build_keys(catalog: Catalog) -> dict[str, str]:
+    secret = os.environ.get(KEY_SECRET, "")
+    if not secret:
+        raise InputError("Opaque keys need a secret", f"Set {KEY_SECRET} to the key-secret of the workflow")
+    return dict(build_keys(secret, [execution.id for execution in catalog.executions]))
+
+
+def _values(execution: Execution) -> tuple[str, ...]:
+    profile = execution.profile
+    return (
+        execution.id,
+        execution.suite.id,
+        profile.generation,
+        profile.provider,
+        profile.model,
+        ",".join(execution.required_credentials),
+    )
+
+
+def _lines(executions: Sequence[Execution], keys: Mapping[str, str] | None) -> list[str]:
+    head = COLUMNS if keys is None else (*COLUMNS, "KEY")
+    rows = [_values(row) if keys is None else (*_values(row), keys[row.id]) for row in executions]
+    return ["\t".join(row) for row in [head, *rows]]
+
+
+def _describe(execution: Execution, keys: Mapping[str, str] | None) -> dict[str, object]:
+    task = execution.task
+    described: dict[str, object] = {
+        "id": execution.id,
+        "suite": execution.suite.id,
+        "suiteDefinitionHash": execution.suite_definition_hash,
+        "profile": execution.profile.id,
+        "environment": execution.environment.id,
+        "case": task.id,
+        "flow": task.flow,
+        "groups": list(execution.groups),
+        "requiredCredentials": list(execution.required_credentials),
+        "manualOnly": execution.suite.manual_only,
+        "explicitGroup": task.explicit_group,
+    }
+    return described if keys is None else {**described, "key": keys[execution.id]}
+
+
+def _print_table(executions: Sequence[Execution], keys: Mapping[str, str] | None) -> None:
+    console = Console(highlight=False)
+    for suite, rows in groupby(executions, key=lambda row: row.suite):
+        held = " · runs only when named" if suite.manual_only else ""
+        console.print(f"\n[bold]{escape(suite.id)}[/bold]  {escape(suite.label)}{held}", soft_wrap=True)
+        table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
+        for row in rows:
+            task = row.task
+            notes = [*row.required_credentials]
+            if task.explicit_group:
+                notes.append(f"only with group {task.explicit_group}")
+            words = (row.profile.id, row.environment.id, task.id, task.flow, ", ".join(notes))
+            key = () if keys is None else (keys[row.id],)
+            table.add_row("", *(escape(word) for word in (*key, *words)))
+        console.print(table)
+    suites = len({row.suite.id for row in executions})
+    console.print(f"\n{len(executions)} cells of {suites} suites", style="dim")

@@ -1,0 +1,64 @@
+"""`runner-e2e why-cell`: which rule keeps one cell in a selection, or out of it."""
+
+import json
+import os
+import sys
+
+import click
+
+from runner_e2e.errors import InputError
+from runner_e2e.plan.arguments import parse_arguments
+from runner_e2e.plan.catalog import find_catalog, read_catalog
+from runner_e2e.plan.resolution import resolve_cell
+from runner_e2e.plan.selection import SELECTED_ID, check_selectors, decide, take_selected_id
+
+_LONGEST_ID = 8192  # characters read from standard input; an id is shorter
+
+
+@click.command(
+    "why-cell",
+    context_settings={"ignore_unknown_options": True},
+    short_help="Say why a selection has a cell, or has not.",
+)
+@click.option(
+    "--catalog", default="reference", show_default=True, help="reference, paperclip, or a YAML file."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@click.argument("selectors", nargs=-1, type=click.UNPROCESSED)
+def why_cell(*, catalog: str, as_json: bool, selectors: tuple[str, ...]) -> None:
+    """Say which rule keeps one cell in the selection that SELECTORS make, or out of it.
+
+    The cell's id comes from PAPERCLIP_RUNNER_E2E_SELECTED_ID or from standard input, never as an argument.
+    SELECTORS are the harness's flags, as for list; `--list` and `--matrix-json` have rules of their own.
+    """
+    wanted, environ = take_selected_id(os.environ)
+    known = read_catalog(find_catalog(catalog))
+    execution = resolve_cell(known, execution_id=wanted or _read_id())
+    arguments, _ = parse_arguments(selectors, environ)
+    check_selectors(known, arguments.selectors)
+    decision = decide(execution, arguments.selectors)
+    if as_json:
+        click.echo(
+            json.dumps(
+                {
+                    "id": execution.id,
+                    "selected": decision.kept,
+                    "rule": decision.rule,
+                    "reason": decision.reason,
+                }
+            )
+        )
+        return
+    verdict = "selected" if decision.kept else "not selected"
+    click.echo(f"{execution.id} is {verdict}, by rule {decision.rule}: {decision.reason}")
+
+
+def _read_id() -> str:
+    if sys.stdin is None or sys.stdin.isatty():
+        raise InputError(
+            "No cell is named", f"Set {SELECTED_ID} to its id, or write the id to standard input"
+        )
+    text = sys.stdin.read(_LONGEST_ID).strip()
+    if not text:
+        raise InputError("Standard input names no cell", "Write one id to it")
+    return text

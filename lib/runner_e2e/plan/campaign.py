@@ -1,0 +1,73 @@
+"""From selectors to the cells of a campaign, whether a catalog file or the target itself lists them. Pure."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from runner_e2e.errors import InputError
+from runner_e2e.plan.cells import Catalog
+from runner_e2e.plan.keys import build_keys, find_ids
+from runner_e2e.plan.listing import Run, Transport, list_target
+from runner_e2e.plan.matrix import Job, build_jobs
+from runner_e2e.plan.selection import Selectors, select
+
+
+@dataclass(frozen=True, slots=True)
+class Campaign:
+    """The cells of one campaign.
+
+    `jobs` are sorted as the matrix is, `execution_ids` keep catalog order. `keys` maps ids to opaque keys,
+    None when cells are named in the clear. `runs` is the most agent runs that the cells can cost, None when
+    the list does not say. `notes` are sentences for people.
+    """
+
+    jobs: Sequence[Job]
+    execution_ids: Sequence[str]
+    keys: Mapping[str, str] | None
+    runs: int | None = None
+    notes: tuple[str, ...] = ()
+
+
+def plan_from_catalog(
+    catalog: Catalog, selectors: Selectors, *, named_keys: Sequence[str] = (), secret: str | None = None
+) -> Campaign:
+    """Return the selected cells of a catalog; `named_keys` name further ones by their opaque keys.
+
+    Keys are built for the whole catalog, so that none of them can mean a second cell of it.
+    """
+    keys = None
+    if secret is not None:
+        known = [execution.id for execution in catalog.executions]
+        keys = build_keys(secret, known)
+        named = find_ids(keys, named_keys)
+        selectors = replace(selectors, ids=tuple(dict.fromkeys([*selectors.ids, *named])))
+    executions = select(catalog, selectors)
+    return Campaign(
+        jobs=build_jobs(executions),
+        execution_ids=[execution.id for execution in executions],
+        keys=keys,
+        runs=sum(execution.task.expected_run_count for execution in executions),
+    )
+
+
+def plan_from_target(
+    run: Run,
+    selectors: Selectors,
+    transport: Transport,
+    *,
+    named_keys: Sequence[str] = (),
+    secret: str | None = None,
+) -> Campaign:
+    """Return the selected cells as the target's own harness lists them."""
+    if named_keys:
+        raise InputError(
+            "A cell is named by an opaque key, and the target lists no keys",
+            "Name a catalog file, or select by suite or group",
+        )
+    if selectors.ids and transport == "auto":
+        raise InputError(
+            "How the target takes a cell's id is not decided",
+            "Give selected-id-transport as resolve decided it",
+        )
+    matrix = list_target(run, selectors, transport)
+    keys = None if secret is None else build_keys(secret, matrix.execution_ids)
+    return Campaign(matrix.jobs, matrix.execution_ids, keys, notes=matrix.notes)

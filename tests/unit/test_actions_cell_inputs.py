@@ -1,0 +1,146 @@
+"""The inputs of `run-cell`: which cell they name, and what they must not leave unused."""
+
+import pytest
+
+from runner_e2e.actions.cell_inputs import CellName, RunCell, parse_run_cell
+from runner_e2e.actions.inputs import Harness
+from runner_e2e.cell.request import DEFAULT_CELL, Preset
+from runner_e2e.errors import InputError
+
+SHA = "0123456789abcdef0123456789abcdef01234567"
+KEY = "c-0123456789ab"
+SECRET = "0123456789abcdef"
+KEY_ROW = f'{{"key":"{KEY}","environmentId":"local","credentialName":null,"timeoutMinutes":25}}'
+ID_ROW = f'{{"executionId":"{DEFAULT_CELL}","environmentId":"local","timeoutMinutes":25}}'
+
+
+def test_without_inputs_a_run_is_the_reference_cell() -> None:
+    assert parse_run_cell({}) == RunCell(
+        harness=Harness.REFERENCE,
+        name=CellName(execution_id=DEFAULT_CELL),
+        catalog="reference",
+        hide=(),
+        min_abi=6,
+        sandbox_preset=Preset.STRICT,
+        artifact_prefix="runner-e2e",
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("target-sha", SHA),
+        ("credential", "sk-secret"),
+        ("credential-name", "OPENAI_API_KEY"),
+        ("max-cost-usd", "1"),
+        ("all", "true"),
+        ("suite", "chat"),
+        ("harness-command", "pnpm test"),
+        ("opaque-keys", "true"),
+    ],
+)
+def test_an_input_meant_for_a_paid_harness_never_passes_on_the_reference(name: str, value: str) -> None:
+    with pytest.raises(InputError, match=f"no use for: {name}"):
+        parse_run_cell({"command": "run-cell", name: value})
+
+
+def test_defaults_written_out_are_not_taken_for_choices() -> None:
+    parse_run_cell({"all": "false", "selected-id-transport": "auto", "retention-days": "30"})
+
+
+@pytest.mark.parametrize("harness", ["command", "built-in"])
+def test_a_harness_that_is_not_there_is_refused(harness: str) -> None:
+    with pytest.raises(InputError, match="harness: reference"):
+        parse_run_cell({"harness": harness})
+
+
+def test_the_entrypoint_of_another_command_is_refused() -> None:
+    with pytest.raises(InputError, match="Input command"):
+        parse_run_cell({"command": "plan"})
+
+
+def test_the_reference_takes_no_cell_as_an_argument() -> None:
+    assert parse_run_cell({"selected-id-transport": "env"}).name.execution_id == DEFAULT_CELL
+    with pytest.raises(InputError, match="as an argument"):
+        parse_run_cell({"selected-id-transport": "argv"})
+
+
+@pytest.mark.parametrize(
+    ("inputs", "selected"),
+    [
+        pytest.param({"id": "a.b.local.c.d"}, None, id="input"),
+        pytest.param({}, "a.b.local.c.d", id="variable"),
+        pytest.param({"id": "a.b.local.c.d"}, "a.b.local.c.d", id="both-the-same"),
+    ],
+)
+def test_an_id_names_the_cell(inputs: dict[str, str], selected: str | None) -> None:
+    assert parse_run_cell(inputs, selected).name == CellName(execution_id="a.b.local.c.d")
+
+
+def test_a_row_names_the_cell_and_is_kept_to_be_compared() -> None:
+    name = parse_run_cell({"row": ID_ROW}).name
+
+    assert (name.execution_id, name.key) == (DEFAULT_CELL, None)
+    assert name.row is not None
+    assert name.row.timeout_minutes == 25
+
+
+def test_an_opaque_row_names_the_cell_by_key_and_secret_alone() -> None:
+    name = parse_run_cell({"row": KEY_ROW, "key-secret": SECRET}).name
+
+    assert (name.execution_id, name.key, name.key_secret) == (None, KEY, SECRET)
+    assert SECRET not in repr(name)
+
+
+def test_a_key_can_also_be_given_as_id() -> None:
+    name = parse_run_cell({"id": KEY, "key-secret": SECRET}).name
+
+    assert (name.execution_id, name.key, name.key_secret) == (None, KEY, SECRET)
+
+
+@pytest.mark.parametrize(
+    "inputs",
+    [pytest.param({"row": KEY_ROW}, id="row"), pytest.param({"id": KEY}, id="id")],
+)
+def test_a_key_without_its_secret_names_nothing(inputs: dict[str, str]) -> None:
+    with pytest.raises(InputError, match="key-secret"):
+        parse_run_cell(inputs)
+
+
+@pytest.mark.parametrize(
+    "inputs",
+    [pytest.param({"row": ID_ROW}, id="row"), pytest.param({}, id="none")],
+)
+def test_a_secret_without_a_key_is_a_sign_of_names_in_the_clear(inputs: dict[str, str]) -> None:
+    with pytest.raises(InputError, match="opaque-keys"):
+        parse_run_cell({**inputs, "key-secret": SECRET})
+
+
+@pytest.mark.parametrize("row", ["{}", '{"key": "demo"}', '{"timeoutMinutes": 25}'])
+def test_a_row_without_a_cell_is_refused(row: str) -> None:
+    with pytest.raises(InputError, match="names no cell"):
+        parse_run_cell({"row": row, "key-secret": SECRET})
+
+
+@pytest.mark.parametrize(
+    ("inputs", "selected"),
+    [
+        ({"id": "a.b.local.c,a.b.local.d"}, None),
+        ({"id": "a.b.local.c", "row": '{"executionId": "a.b.local.d"}'}, None),
+        ({"id": "a.b.local.c"}, "a.b.local.d"),
+        ({"row": ID_ROW}, DEFAULT_CELL),
+    ],
+)
+def test_two_cells_at_once_are_refused(inputs: dict[str, str], selected: str | None) -> None:
+    with pytest.raises(InputError, match="More than one cell") as caught:
+        parse_run_cell(inputs, selected)
+
+    assert "a.b" not in str(caught.value)
+
+
+@pytest.mark.parametrize("selected", ["a.b.local", "--all", "a\nb", "::error::x", "a.b.local.c\n"])
+def test_a_malformed_id_in_the_variable_is_refused_without_being_repeated(selected: str) -> None:
+    with pytest.raises(InputError, match="PAPERCLIP_RUNNER_E2E_SELECTED_ID") as caught:
+        parse_run_cell({}, selected)
+
+    assert selected not in str(caught.value)
