@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import pytest
 from dulwich.object_format import DEFAULT_OBJECT_FORMAT
 from dulwich.object_store import DiskObjectStore
-from dulwich.objects import Blob, Commit, ObjectID, Tree
-from dulwich.pack import write_pack
+from dulwich.objects import Blob, Commit, ObjectID, RawObjectID, Tree
+from dulwich.pack import REF_DELTA, UnpackedObject, create_delta, write_pack_data, write_pack_index
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -76,20 +76,55 @@ class Store:
         self.objects.append(one)
         return one.id
 
-    def write(self, head: str, *, packed: bool = False, deltas: bool = False) -> None:
-        pack_directory = self.git / "objects" / "pack"
-        pack_directory.mkdir(parents=True, exist_ok=True)
+    def write(self, head: str, *, packed: bool = False) -> None:
+        (self.git / "objects" / "pack").mkdir(parents=True, exist_ok=True)
         (self.git / "refs" / "heads").mkdir(parents=True, exist_ok=True)
         (self.git / "HEAD").write_text("ref: refs/heads/main\n")
         (self.git / "refs" / "heads" / "main").write_text(f"{head}\n")
         if packed:
-            together = [(one, None) for one in self.objects]
-            write_pack(str(pack_directory / "pack-1"), together, DEFAULT_OBJECT_FORMAT, deltify=deltas)
+            self.pack([whole(one.type_num, one.as_raw_string()) for one in self.objects])
             return
         store = DiskObjectStore(self.git / "objects")
         for one in self.objects:
             store.add_object(one)
         store.close()
+
+    def pack(self, records: list[UnpackedObject]) -> None:
+        name = self.git / "objects" / "pack" / "pack-1"
+        with name.with_suffix(".pack").open("wb") as file:
+            entries, checksum = write_pack_data(
+                file.write, iter(records), num_records=len(records), object_format=DEFAULT_OBJECT_FORMAT
+            )
+        index = sorted((RawObjectID(sha), offset, crc) for sha, (offset, crc) in entries.items())
+        with name.with_suffix(".idx").open("wb") as file:
+            write_pack_index(file, index, checksum)
+
+
+def whole(number: int, content: bytes) -> UnpackedObject:
+    kind = {1: "commit", 2: "tree", 3: "blob"}[number]
+    sha = bytes.fromhex(hash_object(kind, content))
+    return UnpackedObject(number, decomp_chunks=[content], decomp_len=len(content), sha=sha)
+
+
+def difference(base: bytes, content: bytes) -> UnpackedObject:
+    chunks = list(create_delta(base, content))
+    return UnpackedObject(
+        REF_DELTA,
+        delta_base=bytes.fromhex(hash_object("blob", base)),
+        decomp_chunks=chunks,
+        decomp_len=sum(map(len, chunks)),
+        sha=bytes.fromhex(hash_object("blob", content)),
+    )
+
+
+def write_as_difference(store: Store, base: bytes, content: bytes, *, by_offset: bool) -> str:
+    """Pack a commit whose `launch.ts` is a difference from `base`, which is named by offset or by id."""
+    commit = harness(store, content)
+    store.write(commit, packed=True)
+    records = [whole(one.type_num, one.as_raw_string()) for one in store.objects[1:]]
+    pair = [whole(3, base), difference(base, content)]
+    store.pack([*records, *(pair if by_offset else reversed(pair))])
+    return commit
 
 
 @pytest.fixture
@@ -128,36 +163,61 @@ def test_the_work_tree_is_never_looked_at(store: Store) -> None:
     assert read(store, commit) == b"launch();\n"
 
 
-def test_a_file_that_is_stored_as_a_difference_is_read_whole(store: Store) -> None:
+@pytest.mark.parametrize("by_offset", [True, False], ids=["by-offset", "by-id"])
+def test_a_file_that_is_stored_as_a_difference_is_read_whole(store: Store, by_offset: bool) -> None:
     base = os.urandom(40_000)
-    commit = harness(store, base + b"launch();")
-    store.blob(base)
-    store.write(commit, packed=True, deltas=True)
+    commit = write_as_difference(store, base, base + b"launch();", by_offset=by_offset)
 
-    size = sum(path.stat().st_size for path in (store.git / "objects" / "pack").glob("*.pack"))
-    assert size < 60_000  # control: one of the two is a difference
     assert read(store, commit) == base + b"launch();"
 
 
 @pytest.mark.parametrize("packed", [False, True], ids=["loose", "packed"])
-@pytest.mark.parametrize("extra", [0, 1], ids=["at-the-limit", "above"])
-def test_a_file_above_the_limit_is_not_read(store: Store, packed: bool, extra: int) -> None:
-    content = b"x" * (MAX_FILE_BYTES + extra)
+def test_a_file_at_the_limit_is_read(store: Store, packed: bool) -> None:
+    content = b"x" * MAX_FILE_BYTES
     commit = harness(store, content)
     store.write(commit, packed=packed)
 
-    assert read(store, commit) == (Kind.TOO_LARGE if extra else content)
+    assert read(store, commit) == content
 
 
-def test_a_difference_that_grows_above_the_limit_is_not_read(store: Store) -> None:
-    base = os.urandom(MAX_FILE_BYTES - 10)
-    commit = harness(store, base + b"x" * 11)
-    store.blob(base)
-    store.write(commit, packed=True, deltas=True)
+@pytest.mark.parametrize("packed", [False, True], ids=["loose", "packed"])
+def test_a_file_above_the_limit_is_known_by_its_header_alone(store: Store, packed: bool) -> None:
+    commit = harness(store, os.urandom(MAX_FILE_BYTES + 1))
+    store.write(commit, packed=packed)
+    spoil_largest_file(store)
 
-    size = sum(path.stat().st_size for path in (store.git / "objects" / "pack").glob("*.pack"))
-    assert size < 1.5 * MAX_FILE_BYTES  # control: one of the two is a difference
     assert read(store, commit) is Kind.TOO_LARGE
+
+
+@pytest.mark.parametrize("by_offset", [True, False], ids=["by-offset", "by-id"])
+def test_a_difference_that_grows_above_the_limit_is_known_by_its_header_alone(
+    store: Store, by_offset: bool
+) -> None:
+    base = os.urandom(MAX_FILE_BYTES - 10)
+    commit = write_as_difference(store, base, base + b"x" * 11, by_offset=by_offset)
+    spoil_largest_file(store)
+
+    assert read(store, commit) is Kind.TOO_LARGE
+
+
+@pytest.mark.parametrize("packed", [False, True], ids=["loose", "packed"])
+def test_content_that_cannot_be_unpacked_is_damaged(store: Store, packed: bool) -> None:
+    commit = harness(store, os.urandom(50_000))
+    store.write(commit, packed=packed)
+    spoil_largest_file(store)
+
+    with pytest.raises(InputError, match="damaged"):
+        read(store, commit)
+
+
+def spoil_largest_file(store: Store) -> None:
+    """Overwrite a stretch in the middle of the largest file of the store."""
+    largest = max(store.git.rglob("*"), key=lambda path: path.stat().st_size)
+    content = bytearray(largest.read_bytes())
+    middle = len(content) // 2
+    content[middle : middle + 1000] = bytes(1000)
+    largest.chmod(0o644)
+    largest.write_bytes(content)
 
 
 @pytest.mark.parametrize(
@@ -273,6 +333,19 @@ def test_objects_of_an_alternate_store_are_found(store: Store, tmp_path: Path) -
     assert read(borrowed, commit) == b"launch();\n"
 
 
+def test_a_file_above_the_limit_is_known_in_an_alternate_store(store: Store, tmp_path: Path) -> None:
+    commit = harness(store, os.urandom(MAX_FILE_BYTES + 1))
+    store.write(commit)
+    spoil_largest_file(store)
+    borrowed = Store(tmp_path / "borrowed")
+    borrowed.write(commit)
+    info = borrowed.git / "objects" / "info"
+    info.mkdir()
+    (info / "alternates").write_text(f"/nowhere\n{store.git / 'objects'}\n")
+
+    assert read(borrowed, commit) is Kind.TOO_LARGE
+
+
 def test_the_configuration_is_not_read(store: Store) -> None:
     commit = harness(store)
     store.write(commit)
@@ -325,6 +398,16 @@ def test_content_that_does_not_match_its_name_is_damaged(store: Store) -> None:
 
     with pytest.raises(InputError, match="damaged"):
         read(store, commit)
+
+
+@pytest.mark.parametrize("content", [b"", b"parent x\n", b"tree x\n", b"tree " + b"a" * 64 + b"\n"])
+def test_a_commit_without_a_tree_is_damaged(store: Store, content: bytes) -> None:
+    sha = hash_object("commit", content)
+    store.write(sha)
+    store.pack([whole(1, content)])
+
+    with pytest.raises(InputError, match="damaged"):
+        read(store, sha)
 
 
 def test_a_tree_with_a_name_twice_is_damaged(store: Store) -> None:

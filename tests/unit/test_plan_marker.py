@@ -6,7 +6,7 @@ import threading
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from runner_e2e.plan.marker import scan
@@ -652,6 +652,7 @@ COMMENTED = SELECTORS.replace("env[SELECTED]", "env.OTHER")
         pytest.param(COMMENTED, LAUNCH, "unsupported", id="unused-constant"),
     ],
 )
+@settings(deadline=None)  # a busy machine is no failure
 @given(data=st.data())
 def test_comments_and_blanks_between_tokens_change_nothing(
     data: st.DataObject, selectors: str, launch: str, expected: str

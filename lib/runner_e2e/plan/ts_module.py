@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from tree_sitter import Node
 
-from runner_e2e.plan.ts_scopes import WHOLE, Scope, Scopes, find_module_call, read_scopes
+from runner_e2e.plan.ts_scopes import WHOLE, Scope, Scopes, is_module, read_scopes
 from runner_e2e.plan.ts_syntax import (
     CLASSES,
     FUNCTIONS,
@@ -252,7 +252,7 @@ class _PieceReader:
         if value.type == "identifier":
             found = scope.find(text_of(value))
             return found is not None and found[1].imported == WHOLE
-        return find_module_call(value, self._watches) is not None
+        return is_module(value, self._watches)
 
     def _read_variable(self, visit: _Visit) -> None:
         pattern = visit.node.child_by_field_name("name")

@@ -127,26 +127,24 @@ def read_scopes(program: Node, text: str, watches: Callable[[str], bool]) -> Sco
     return reader.found
 
 
-def find_module_call(node: Node, watches: Callable[[str], bool]) -> Node | None:
-    """Return the call that loads the watched module when `node`'s value is that module, else None.
+def is_module(node: Node, watches: Callable[[str], bool]) -> bool:
+    """Whether `node`'s value is the watched module: `await import("./m")` or `require("./m")`.
 
-    That is `await import("./m")` or `require("./m")`; without `await` an import is a promise.
+    Without `await` an import is a promise.
     """
     value, awaited = unwrap(node), False
     while value.type == "await_expression":
         value, awaited = unwrap(children(value)[0]), True
-    call = find_load(value, watches)
-    return call if call is not None and (awaited or _callee(call) == "require") else None
+    return _is_load(value, watches) and (awaited or _callee(value) == "require")
 
 
-def find_load(node: Node, watches: Callable[[str], bool]) -> Node | None:
-    """Return `node` when it is a call of `import` or `require` for the watched module, else None."""
+def _is_load(node: Node, watches: Callable[[str], bool]) -> bool:
+    """Whether `node` is a call of `import` or `require` for the watched module."""
     if node.type != "call_expression" or _callee(node) not in {"import", "require"}:
-        return None
+        return False
     arguments = node.child_by_field_name("arguments")
     first = children(arguments)[:1] if arguments is not None else []
-    source = string_value(first[0]) if first else None
-    return node if source is not None and watches(source) else None
+    return bool(first) and watches(string_value(first[0]) or "")
 
 
 def _callee(call: Node) -> str:
@@ -156,8 +154,8 @@ def _callee(call: Node) -> str:
 
 class _ScopeReader:
     def __init__(self, text: str, watches: Callable[[str], bool]) -> None:
-        self.text = text
-        self.watches = watches
+        self._text = text
+        self._watches = watches
         self.found = Scopes(Scope(), {}, set())
         self._receivers: set[int] = set()
         self._late: list[tuple[Node, str, Scope]] = []
@@ -209,7 +207,7 @@ class _ScopeReader:
         if clause is None or has_token(statement, "type"):
             return
         source = statement.child_by_field_name("source") or clause.child_by_field_name("source")
-        watched = source is not None and self.watches(string_value(source) or "")
+        watched = source is not None and self._watches(string_value(source) or "")
         for part in children(clause):
             match part.type:
                 case "identifier":
@@ -218,12 +216,14 @@ class _ScopeReader:
                 case "namespace_import":
                     self._import(children(part)[0], scope, WHOLE, watched)
                 case "named_imports":
-                    for one in children(part):
-                        if not has_token(one, "type"):
-                            name = one.child_by_field_name("name")
-                            local = one.child_by_field_name("alias") or name
-                            exported = string_value(name) or text_of(name)
-                            self._import(local, scope, exported, watched)
+                    self._declare_named(part, scope, watched)
+
+    def _declare_named(self, names: Node, scope: Scope, watched: bool) -> None:
+        for one in children(names):
+            if not has_token(one, "type"):
+                name = one.child_by_field_name("name")
+                local = one.child_by_field_name("alias") or name
+                self._import(local, scope, string_value(name) or text_of(name), watched)
 
     def _import(self, local: Node | None, scope: Scope, exported: str, watched: bool) -> None:
         if local is not None:
@@ -233,15 +233,15 @@ class _ScopeReader:
         for one in children(statement):
             value = one.child_by_field_name("value")
             pattern = one.child_by_field_name("name")
-            module = value is not None and find_module_call(value, self.watches) is not None
-            self._bind_pattern(pattern, scope, module=module, holds=holds_text(value, self.text))
+            module = value is not None and is_module(value, self._watches)
+            self._bind_pattern(pattern, scope, module=module, holds=holds_text(value, self._text))
             if pattern is not None and value is not None and unwrap(value).type == "identifier":
                 self._late.append((pattern, text_of(unwrap(value)), scope))
 
     def _declare_enum(self, node: Node, scope: Scope) -> None:
         body = node.child_by_field_name("body")
         members = [] if body is None else children(body)
-        holds = any(holds_text(one.child_by_field_name("value"), self.text) for one in members)
+        holds = any(holds_text(one.child_by_field_name("value"), self._text) for one in members)
         self._declare_name(node, scope, Binding(holds))
 
     def _declare_loop(self, node: Node, inner: Scope) -> None:
@@ -270,7 +270,7 @@ class _ScopeReader:
         promise = function.child_by_field_name("object")
         if text_of(function.child_by_field_name("property")) != "then" or promise is None:
             return
-        if find_load(unwrap(promise), self.watches) is not None:
+        if _is_load(unwrap(promise), self._watches):
             self._receivers.update(unwrap(one).id for one in children(arguments)[:1])
 
     def _bind_pattern(
