@@ -1,6 +1,7 @@
 """`plan` and a matrix of `run-cell` jobs, run by `act`: rows arrive, and ids stay off every command line."""
 
 import contextlib
+import hashlib
 import json
 import subprocess
 import sys
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import ryaml
 
 from action.act import Performance, perform
 from action.workflow_rules import PROJECT
@@ -22,6 +24,10 @@ SECRET = "0123456789abcdef0123456789abcdef"
 # No other test of this tier names these cells, so that a sighting can only come from here.
 QUESTION = "questions.scripted.local.question.answered"
 TURNS = "continuation.scripted-warm.local.turns.two"
+
+
+# act takes no default for an input that its event file leaves out.
+PLAIN = {"opaque-keys": "false", "shard": "matrix"}
 
 
 @dataclass(slots=True)
@@ -79,7 +85,7 @@ def cell_outputs(place: Path) -> list[dict[str, str]]:
 def test_a_planned_matrix_runs_and_no_process_shows_an_id(
     clone: Path, place: Path, environment: Path
 ) -> None:
-    inputs = {"id": f"{QUESTION},{TURNS}", "opaque-keys": "false"}
+    inputs = {**PLAIN, "id": f"{QUESTION},{TURNS}"}
 
     with watching([QUESTION, TURNS]) as seen:
         done = perform(clone, place, environment, inputs, workflow="campaign.yml")
@@ -121,7 +127,7 @@ def test_behind_opaque_keys_no_log_job_event_or_artifact_names_the_case(
             clone,
             place,
             environment,
-            {"id": key, "opaque-keys": "true"},
+            {**PLAIN, "id": key, "opaque-keys": "true"},
             workflow="campaign.yml",
             options=[f"--env-file={write_secret(place)}"],
         )
@@ -164,9 +170,7 @@ def write_secret(place: Path) -> Path:
 def test_a_selection_that_is_refused_hands_on_nothing_and_no_cell_runs(
     clone: Path, place: Path, environment: Path
 ) -> None:
-    done = perform(
-        clone, place, environment, {"suite": "isolaton", "opaque-keys": "false"}, workflow="campaign.yml"
-    )
+    done = perform(clone, place, environment, {**PLAIN, "suite": "isolaton"}, workflow="campaign.yml")
 
     assert (done.exit_code, done.outcome) == (1, "failure"), done.log
     assert {name: value for name, value in done.outputs.items() if value} == {}
@@ -175,6 +179,36 @@ def test_a_selection_that_is_refused_hands_on_nothing_and_no_cell_runs(
     assert "isolaton" in done.summary
     assert cell_outputs(place) == []
     assert not any(done.artifacts.iterdir())
+
+
+def test_a_second_matrix_holds_what_the_first_cannot_and_its_cells_run(
+    clone: Path, place: Path, environment: Path
+) -> None:
+    cases = [f"case-{number:03d}" for number in range(258)]
+    content = ryaml.loads(find_catalog("reference").read_text(encoding="utf-8"))
+    (example,) = (task for task in content["tasks"] if task["id"] == "one-agent")
+    content |= {
+        "groups": ["many"],
+        "tasks": [{**example, "id": case, "groups": ["many"]} for case in cases],
+        "suites": [{**content["suites"][0], "tasks": cases, "expectedMatrixSize": len(cases)}],
+    }
+    content.pop("expectedMatrixSize", None)
+    catalog = place / "catalogs" / "many.yaml"
+    catalog.parent.mkdir()
+    catalog.write_text(ryaml.dumps(content), encoding="utf-8")
+
+    inputs = {**PLAIN, "catalog": str(catalog), "group": "many", "shard": "matrix-1"}
+    done = perform(clone, place, environment, inputs, workflow="campaign.yml")
+
+    assert done.exit_code == 0, done.log
+    assert (done.outputs["cell-count"], done.outputs["shard-count"]) == ("258", "2")
+    shards = [json.loads(done.outputs[name])["include"] for name in ("matrix", "matrix-1")]
+    assert [len(shard) for shard in shards] == [256, 2]
+    rows = json.dumps([*shards[0], *shards[1]], separators=(",", ":"))
+    assert hashlib.sha256(rows.encode()).hexdigest() == done.outputs["matrix-sha256"]
+    assert [cell["status"] for cell in cell_outputs(place)] == ["passed", "passed"]
+    ran = {json.loads(path.read_bytes())["id"] for path in done.artifacts.glob("*/cell.json")}
+    assert ran == {row["executionId"] for row in shards[1]}
 
 
 def test_the_template_of_a_campaign_runs_as_it_is_copied(clone: Path, place: Path, environment: Path) -> None:

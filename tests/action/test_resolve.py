@@ -325,3 +325,52 @@ def test_behind_opaque_keys_a_refusing_target_is_not_quoted(
     assert (shown.status, shown.outputs) == (2, {})
     assert "cor" in shown.commands[0].message
     assert "cor" not in hidden.commands[0].message
+
+
+SPY = 'sh -c \'cat /proc/$PPID/environ >"$0" 2>&1; shift; exec "$@"\''
+
+
+@pytest.mark.parametrize(
+    ("command", "inputs", "secret"),
+    [
+        pytest.param(
+            "plan",
+            {"opaque-keys": "true", "key-secret": "a-key-secret-of-a-test"},
+            "a-key-secret-of-a-test",
+            id="key-secret",
+        ),
+        pytest.param("resolve", {"github-token": TOKEN}, TOKEN, id="token"),
+    ],
+)
+def test_the_targets_code_cannot_read_the_secrets_of_the_job(  # noqa: PLR0917 - a table and fixtures
+    run: Callable[..., Ended],
+    target: Target,
+    place: Path,
+    command: str,
+    inputs: Mapping[str, str],
+    secret: str,
+) -> None:
+    spied = place / "spied"
+    harness = f"{SPY} {spied} -- {HARNESS}"
+    ending = {"harness": "command", "target-path": str(target.directory), "harness-command": harness}
+    selected = {"all": "true"} if command == "plan" else {}
+
+    ended = run(command, {**ending, **inputs, **selected})
+
+    assert ended.status == 0, ended.log
+    assert "Permission denied" in spied.read_text(encoding="utf-8")
+    assert secret not in spied.read_text(encoding="utf-8")
+
+
+def test_the_spy_would_have_read_them(place: Path) -> None:
+    spied = place / "spied"
+    program = f"import subprocess; subprocess.run({SPY + f' {spied} -- true'!r}, shell=True)"
+
+    # The shell between them has the same environment, as every process of a step has.
+    subprocess.run(
+        [sys.executable, "-c", program],
+        check=True,
+        env={"PATH": os.environ["PATH"], "INPUT_KEY_SECRET": "a-key-secret-of-a-test"},
+    )
+
+    assert "a-key-secret-of-a-test" in spied.read_text(encoding="utf-8")

@@ -96,17 +96,3 @@ def test_an_id_never_stands_in_the_question(transport: str) -> None:
     plan_from_target(target, Selectors(ids=("core.p.local.a",)), "env" if transport == "env" else "argv")
 
     assert not [word for question in target.asked for word in question if "core.p.local.a" in word]
-
-
-def test_ids_wait_until_the_transport_is_decided() -> None:
-    target = FakeTarget("core.p.local.a")
-
-    with pytest.raises(InputError, match="selected-id-transport"):
-        plan_from_target(target, Selectors(ids=("core.p.local.a",)), "auto")
-
-    assert target.asked == []
-
-
-def test_keys_cannot_be_looked_up_in_a_target() -> None:
-    with pytest.raises(InputError, match="lists no keys"):
-        plan_from_target(FakeTarget(), Selectors(), "env", named_keys=["c-0123456789ab"], secret=SECRET)

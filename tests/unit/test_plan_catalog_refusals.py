@@ -292,8 +292,8 @@ def test_a_value_that_is_wrong_on_its_own_is_told_with_its_place(
         pytest.param(
             ("environments", 1, "groups"),
             ["x"],
-            "environments[1] (daytona).groups[0]: x is no known group. Use a known group, or declare it in "
-            "the catalog's own groups: breadth,",
+            "environments[1] (daytona).groups[0]: x is no known group. Add it to the list groups at the top "
+            "of the file, as groups: [x], or use another: breadth,",
             id="environment-group",
         ),
         pytest.param(
@@ -694,6 +694,23 @@ def _is_optional(mapping: type, key: str) -> bool:
 
 
 def test_the_closed_lists_are_those_of_the_product() -> None:
-    assert {"slow", "context-integrity", "stock-harness"} <= KNOWN_GROUPS
-    assert "governed_tool_review" in get_args(Flow)
-    assert "GROK_AUTH_JSON" in get_args(CredentialName)
+    groups = (
+        "legacy native local daytona warm core breadth chat onboarding context-integrity stock-harness slow"
+    )
+    credentials = (
+        "OPENAI_API_KEY ANTHROPIC_API_KEY OPENROUTER_API_KEY KIMI_MODEL_API_KEY XAI_API_KEY GROK_AUTH_JSON "
+        "GEMINI_API_KEY DAYTONA_API_KEY CURSOR_AUTH_TOKEN COPILOT_GITHUB_TOKEN"
+    )
+    flows = (
+        "provider_connection github_review_journey antigravity_agent_journey plan_task_guidance "
+        "blocker_guidance public_mcp everyday_workflow context_integrity continuation "
+        "continuation_accounting first_task agent_chat governed_tool_review single_turn "
+        "plan_revision_acceptance question_resume_completion plan_approval_completion warm_three_turn "
+        "instruction_persistence native_active_stop native_provider_loss cursor_native pi_native "
+        "copilot_protection"
+    )
+    own_flows = "multi_turn two_agents question_resume plan_approval restart_server"
+
+    assert set(groups.split()) == KNOWN_GROUPS
+    assert set(credentials.split()) == set(get_args(CredentialName))
+    assert set(f"{flows} {own_flows}".split()) == set(get_args(Flow))

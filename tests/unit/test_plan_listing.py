@@ -304,6 +304,11 @@ def test_a_command_that_drops_its_arguments_cannot_widen_a_selection(selectors: 
         list_target(lambda _argv, _variables: Target().run(["--all"], {}), selectors, "env")
 
 
+def test_a_command_that_ignores_groups_cannot_widen_a_selection() -> None:
+    with pytest.raises(InputError, match="ignores groups"):
+        list_target(lambda _argv, _variables: Target().run(["--all"], {}), Selectors(groups=("slow",)), "env")
+
+
 def test_no_cell_at_all_is_refused() -> None:
     with pytest.raises(InputError, match="lists no cell"):
         list_target(

@@ -247,7 +247,7 @@ CELLS = st.lists(
         lambda name, credential, attempt_ms: build_cell(name, credential=credential, attempt_ms=attempt_ms),
         IDS,
         st.sampled_from([None, "OPENAI_API_KEY", "ANTHROPIC_API_KEY"]),
-        st.integers(1, 10_000_000),
+        st.integers(1000, 10_000_000),
     ),
     min_size=1,
     max_size=8,

@@ -51,7 +51,7 @@ _SWITCHES = frozenset(
     }
 )
 _INTERACTIVE = frozenset({"--debug", "--headed", "--ui"})
-_LIST_HINT = "--list shows every cell of the catalog and costs nothing"
+_LIST_HINT = "--list shows every cell of the catalog, and costs nothing"
 
 # Possessive, so that no length of text makes matching slow.
 _DECIMAL = re.compile(r"[+-]?(?:Infinity|(?:[0-9]++(?:\.[0-9]*+)?|\.[0-9]++)(?:[eE][+-]?[0-9]++)?)")

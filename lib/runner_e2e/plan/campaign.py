@@ -1,10 +1,10 @@
 """From selectors to the cells of a campaign, whether a catalog file or the target itself lists them. Pure."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from runner_e2e.errors import InputError
-from runner_e2e.plan.cells import Catalog
+from runner_e2e.plan.cells import Catalog, Execution
 from runner_e2e.plan.keys import build_keys, find_ids
 from runner_e2e.plan.listing import Run, Transport, list_target
 from runner_e2e.plan.matrix import Job, build_jobs
@@ -28,11 +28,17 @@ class Campaign:
 
 
 def plan_from_catalog(
-    catalog: Catalog, selectors: Selectors, *, named_keys: Sequence[str] = (), secret: str | None = None
+    catalog: Catalog,
+    selectors: Selectors,
+    *,
+    named_keys: Sequence[str] = (),
+    secret: str | None = None,
+    check: Callable[[Execution], object] | None = None,
 ) -> Campaign:
     """Return the selected cells of a catalog; `named_keys` name further ones by their opaque keys.
 
-    Keys are built for the whole catalog, so that none of them can mean a second cell of it.
+    Keys are built for the whole catalog, so that none of them can mean a second cell of it. `check` raises
+    InputError for a cell that the harness cannot run.
     """
     keys = None
     if secret is not None:
@@ -41,6 +47,9 @@ def plan_from_catalog(
         named = find_ids(keys, named_keys)
         selectors = replace(selectors, ids=tuple(dict.fromkeys([*selectors.ids, *named])))
     executions = select(catalog, selectors)
+    if check is not None:
+        for execution in executions:
+            _check_cell(execution, check)
     return Campaign(
         jobs=build_jobs(executions),
         execution_ids=[execution.id for execution in executions],
@@ -49,25 +58,17 @@ def plan_from_catalog(
     )
 
 
+def _check_cell(execution: Execution, check: Callable[[Execution], object]) -> None:
+    try:
+        check(execution)
+    except InputError as error:
+        raise InputError(f"{execution.id}: {error.problem}", error.remedy) from error
+
+
 def plan_from_target(
-    run: Run,
-    selectors: Selectors,
-    transport: Transport,
-    *,
-    named_keys: Sequence[str] = (),
-    secret: str | None = None,
+    run: Run, selectors: Selectors, transport: Transport, *, secret: str | None = None
 ) -> Campaign:
     """Return the selected cells as the target's own harness lists them."""
-    if named_keys:
-        raise InputError(
-            "A cell is named by an opaque key, and the target lists no keys",
-            "Name a catalog file, or select by suite or group",
-        )
-    if selectors.ids and transport == "auto":
-        raise InputError(
-            "How the target takes a cell's id is not decided",
-            "Give selected-id-transport as resolve decided it",
-        )
     matrix = list_target(run, selectors, transport)
     keys = None if secret is None else build_keys(secret, matrix.execution_ids)
     return Campaign(matrix.jobs, matrix.execution_ids, keys, notes=matrix.notes)

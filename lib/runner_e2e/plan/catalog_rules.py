@@ -16,12 +16,16 @@ _ENVIRONMENTS: Mapping[str, Mapping[tuple[str, ...], str | None]] = {
         ("provider",): "local",
         ("expectedExecutionTarget", "kind"): "local",
         ("expectedExecutionTarget", "transport"): None,
+        ("lifecycle", "setup"): "instance_managed",
+        ("lifecycle", "cleanup"): "instance_shutdown",
         ("credential",): None,
     },
     "daytona": {
         ("driver",): "sandbox",
         ("provider",): "daytona",
         ("expectedExecutionTarget", "kind"): "remote",
+        ("lifecycle", "setup"): "create_via_api",
+        ("lifecycle", "cleanup"): "delete_via_api_and_destroy_leases",
         ("credential",): DAYTONA_CREDENTIAL,
     },
 }
@@ -81,7 +85,7 @@ def _unknown_group(path: Place, group: str, known: tuple[str, ...]) -> Problem:
     return Problem(
         path,
         f"{show(group)} is no known group",
-        "use a known group, or declare it in the catalog's own groups",
+        f"add it to the list groups at the top of the file, as groups: [{show(group)}], or use another",
         given=group,
         known=known,
     )
@@ -112,6 +116,8 @@ def _find_environment_problems(environment: Environment, path: Place) -> Iterato
         ("provider",): environment.provider,
         ("expectedExecutionTarget", "kind"): target.kind,
         ("expectedExecutionTarget", "transport"): target.transport,
+        ("lifecycle", "setup"): environment.lifecycle.setup,
+        ("lifecycle", "cleanup"): environment.lifecycle.cleanup,
         ("credential",): environment.credential,
     }
     for names, wanted in _ENVIRONMENTS[environment.id].items():

@@ -81,8 +81,8 @@ def find_secrets(text: str, document: object) -> Iterator[Problem]:
     if not (any(find_shaped_lines(text)) or any(find_shaped_lines(escaped))):
         return
     remedy = (
-        "remove it, withdraw it where it was issued, because it is in a file, "
-        "and write {secretRef: NAME} with the name of a variable"
+        "remove it, and withdraw it where it was issued, because it is in a file; "
+        "an adapterConfig names a secret as {secretRef: NAME}, with the name of a variable"
     )
     found = False
     for path, kind in find_shaped_values(document):

@@ -135,7 +135,8 @@ def _check_execution_id(text: str) -> str:
 # YAML brings numbers and booleans of their own, so text that looks like one is a mistake.
 Flag = Annotated[bool, Field(strict=True)]
 # Two attempts with their margins end within a day: see compute_timeout_minutes in `matrix`.
-Milliseconds = Annotated[int, Field(strict=True, ge=1, le=42_960_000)]
+# Below a second, seconds were meant.
+Milliseconds = Annotated[int, Field(strict=True, ge=1000, le=42_960_000)]
 Count = Annotated[int, Field(strict=True, ge=1, le=1000)]
 Size = Annotated[int, Field(strict=True, ge=0)]
 Line = Annotated[str, Field(min_length=1, max_length=512), AfterValidator(_check_line)]

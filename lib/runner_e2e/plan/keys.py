@@ -20,6 +20,11 @@ class KeyRefusedError(InputError):
     """A key or its secret cannot be used. The sentence names no cell, so it can be shown anywhere."""
 
 
+def check_secret(secret: str) -> None:
+    """Raise KeyRefusedError for a secret that no key can be made from."""
+    _encode_secret(secret)
+
+
 def build_key(secret: str, execution_id: str) -> str:
     """Return the opaque key of a cell."""
     return _build_key(_encode_secret(secret), execution_id)

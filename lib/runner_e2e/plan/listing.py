@@ -24,6 +24,7 @@ from runner_e2e.plan.target_matrix import TargetMatrix, parse_matrix
 
 DEFAULT_COMMAND = ("pnpm", "--silent", "test:e2e:runner", "--")
 MATRIX_FLAG = "--matrix-json"
+_NO_GROUP = "no-such-group-of-runner-e2e"
 
 # Each of them starts the target's harness once more, which takes a second or two.
 MAX_SINGLE_LISTINGS = 64
@@ -112,6 +113,8 @@ def list_target(run: Run, selectors: Selectors, transport: Transport) -> TargetM
     else:
         found = _ask(run, listing)
         _refuse_more(found.jobs, selectors)
+        if selectors.groups:
+            _require_groups(run)
     if not found.jobs:
         raise InputError(
             "The target lists no cell for these selectors",
@@ -178,8 +181,20 @@ def _join(parts: Sequence[TargetMatrix]) -> TargetMatrix:
     )
 
 
+def _require_groups(run: Run) -> None:
+    """Make sure that the target looks at groups: no row says which ones its cell is in."""
+    try:
+        run((MATRIX_FLAG, "--group", _NO_GROUP), {})
+    except ListingRefusedError:
+        return
+    raise InputError(
+        "The target lists cells for a group that does not exist, so it ignores groups",
+        "Check that the command (input harness-command) hands its arguments on to the harness",
+    )
+
+
 def _refuse_more(jobs: Iterable[Job], selectors: Selectors) -> None:
-    """Refuse rows outside of the selectors; groups are not in a row and stay the target's word."""
+    """Refuse rows outside of the selectors; groups are in no row."""
     given = (selectors.suites, selectors.profiles, selectors.environments, selectors.cases)
     wanted = [frozenset(names) for names in given]
     for job in jobs:

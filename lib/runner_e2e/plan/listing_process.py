@@ -27,7 +27,11 @@ from runner_e2e.plan.listing_failure import (
     read_last_words,
 )
 from runner_e2e.plan.target_matrix import MAX_ANSWER_BYTES
-from runner_e2e.sandbox.kernel import set_child_subreaper
+from runner_e2e.sandbox.kernel import (
+    drop_bounding_capabilities,
+    forbid_inspection,
+    set_child_subreaper,
+)
 
 LISTING_TIMEOUT_S = 300.0
 TERM_GRACE_S = 5.0
@@ -35,6 +39,8 @@ TERM_GRACE_S = 5.0
 _BLOCK = 1024 * 1024
 _TAIL_BYTES = 64 * 1024
 _POLL_S = 0.02
+# CHOWN, DAC_OVERRIDE, FOWNER, FSETID
+_FILE_CAPABILITIES = 0b11011
 _STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -62,7 +68,8 @@ def run_listing(
 ) -> bytes:
     """Return what the command prints on standard output, at most `cap` bytes.
 
-    It runs in a session of its own with an empty standard input. A command that cannot start, fails or
+    It runs in a session of its own with an empty standard input, and cannot read what this process was
+    given: its environment holds secrets of the job. A command that cannot start, fails or
     prints too much is an InputError, one that takes too long a TransientInfrastructureError. A stop signal
     to this process ends it too and raises CancelledError. The caller must not start other processes
     meanwhile: every process below this one that appears during the call is ended.
@@ -71,6 +78,7 @@ def run_listing(
         before = _read_descendants()
         with contextlib.suppress(OSError):  # elsewhere than on Linux only the group is ended
             set_child_subreaper()
+            forbid_inspection()
         process = _start(words, directory, environ)
         with contextlib.closing(_Output(process, cap)) as output:
             try:
@@ -134,6 +142,11 @@ class _Output:
         del self.said[:-_TAIL_BYTES]
 
 
+def _keep_file_capabilities() -> None:
+    """Take from root's child every capability but those for files: several read any process's environment."""
+    drop_bounding_capabilities(_FILE_CAPABILITIES)
+
+
 def _start(words: Sequence[str], directory: Path, environ: Mapping[str, str]) -> subprocess.Popen[bytes]:
     try:
         return subprocess.Popen(
@@ -144,6 +157,8 @@ def _start(words: Sequence[str], directory: Path, environ: Mapping[str, str]) ->
             cwd=directory,
             env=dict(environ),
             start_new_session=True,
+            # Two system calls between fork and exec, and no thread beside.
+            preexec_fn=_keep_file_capabilities if os.geteuid() == 0 else None,  # noqa: PLW1509
         )
     except OSError as error:
         reason = error.strerror or "unknown error"

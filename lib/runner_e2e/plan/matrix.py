@@ -129,7 +129,7 @@ def plan_outputs(
     a profile or a case, and everything is sorted by key: another order would tell which is which.
     """
     if not jobs:
-        raise InputError("No cell is left to plan", "Select at least one cell; --list shows them all")
+        raise InputError("No cell is left to plan", "Select one or more; runner-e2e list shows them all")
     if keys is None:
         rows, names = [row(job) for job in jobs], list(execution_ids)
     else:

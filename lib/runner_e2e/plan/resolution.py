@@ -44,10 +44,16 @@ def resolve_cell(
         execution_id = known
     if execution_id is None:
         raise InputError("No cell is named", "Give an execution id, or a row of the matrix as plan made it")
+    found = find_cell(catalog, execution_id)
+    _compare(found, said, key)
+    return found
+
+
+def find_cell(catalog: Catalog, execution_id: str) -> Execution:
+    """Return the cell with this id; raise InputError, with the nearest one that exists, for an unknown id."""
     found = next((cell for cell in catalog.executions if cell.id == execution_id), None)
     if found is None:
         raise _unknown(catalog, execution_id)
-    _compare(found, said, key)
     return found
 
 

@@ -29,7 +29,9 @@ _PLAIN = re.compile(r"[A-Za-z0-9._-]+")
 # An error must not take longer than the selection: comparing names is slow.
 _MAX_SUGGESTIONS = 5
 _MAX_COMPARED = 1000
-_LIST_HINT = "--list shows every cell of the catalog"
+# So many names are shown whole instead of a hint where to find them.
+_FEW = 12
+_LIST_HINT = "runner-e2e list, or --list, shows every cell of the catalog"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,8 +113,7 @@ def check_selectors(catalog: Catalog, selectors: Selectors) -> None:
         unknown = [value for value in dict.fromkeys(values) if value not in known]
         if unknown:
             raise InputError(
-                f"Unknown {kind}: {_describe_unknown(unknown, list(known))}",
-                f"Use names of the catalog; {_LIST_HINT}",
+                f"Unknown {kind}: {_describe_unknown(unknown, list(known))}", _advise(unknown, list(known))
             )
 
 
@@ -229,6 +230,13 @@ def _build_no_match(held_back: int) -> InputError:
         "The selectors match zero cells",
         f"Drop a selector: a cell has to match each kind, and be in every group; {_LIST_HINT}",
     )
+
+
+def _advise(unknown: Sequence[str], known: Sequence[str]) -> str:
+    if any("," in value for value in unknown):
+        return f"Repeat the flag for each value, without commas; {_LIST_HINT}"
+    names = f"one of {', '.join(known)}" if len(known) <= _FEW else "names of the catalog"
+    return f"Use {names}; {_LIST_HINT}"
 
 
 def _describe_unknown(unknown: Sequence[str], known: Sequence[str]) -> str:

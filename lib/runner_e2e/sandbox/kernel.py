@@ -76,6 +76,7 @@ _RESOLVE_NO_SYMLINKS = 0x04
 _AT_FDCWD = -100
 
 _PR_SET_SECCOMP = 22
+_PR_SET_DUMPABLE = 4
 _PR_CAPBSET_DROP = 24
 _PR_SET_CHILD_SUBREAPER = 36
 _PR_SET_NO_NEW_PRIVS = 38
@@ -170,6 +171,14 @@ def install_filter(program: bytes) -> None:
 def open_unix_socket() -> None:
     """Open and close a Unix stream socket."""
     close(_check(_socket(AF_UNIX, _SOCK_STREAM, 0)))
+
+
+def forbid_inspection() -> None:
+    """Close this process's environment and memory to others of the same user; exec opens them again.
+
+    CAP_SYS_PTRACE still gets in, and since Linux 6.13 CAP_PERFMON and CAP_SYS_ADMIN for reading.
+    """
+    _check(_prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0))
 
 
 def set_child_subreaper() -> None:
