@@ -46,6 +46,11 @@ def main(argv: Sequence[str], environ: Mapping[str, str], fetch: Fetch = fetch_o
 def _authorize(environ: Mapping[str, str], fetch: Fetch) -> Authorization:
     if environ.get("INPUT_COMMAND", "").strip() not in ("", "authorize"):
         raise InputError("Input command is not authorize", "Start the entrypoint of that command")
+    if "GITHUB_EVENT_NAME" not in environ:
+        raise InputError(
+            "This is no workflow run: the variables of the runner are missing",
+            "Use the command authorize in a workflow",
+        )
     allowed = parse_allowed_actors(environ.get("INPUT_ALLOWED_ACTOR_IDS", ""))
     api_url = environ.get("GITHUB_API_URL", "")
     token = environ.get("INPUT_GITHUB_TOKEN", "").strip()

@@ -7,11 +7,16 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "lib"))
 
+from runner_e2e.actions.packages import require_packages
+
+require_packages("plan_matrix.py")
+
 from runner_e2e.actions.entry import run_entry, start
 from runner_e2e.actions.inputs import read_inputs
-from runner_e2e.actions.plan_inputs import PlanInputs, TargetCommand, parse_plan
-from runner_e2e.actions.plan_publication import publish_plan, warn_of_names
+from runner_e2e.actions.plan_inputs import REFERENCE_CATALOG, PlanInputs, TargetCommand, parse_plan
+from runner_e2e.actions.plan_publication import publish_plan, warn_of_daytona, warn_of_names
 from runner_e2e.actions.surface import ActionSurface
+from runner_e2e.cell.flow import check_local
 from runner_e2e.plan.campaign import Campaign, plan_from_catalog, plan_from_target
 from runner_e2e.plan.catalog import find_catalog, read_catalog
 from runner_e2e.plan.keys import hidden_names
@@ -43,23 +48,25 @@ def _plan(environ: Mapping[str, str], surface: ActionSurface) -> None:
     if inputs.key_secret is not None:
         surface.mask(inputs.key_secret)
         warn_of_names(surface, inputs)
-    with hidden_names(active=inputs.key_secret is not None):
-        campaign = _select(inputs, rest)
+    campaign = _select(inputs, rest)
     outputs = plan_outputs(campaign.jobs, campaign.execution_ids, max_parallel, campaign.keys)
+    if inputs.catalog == REFERENCE_CATALOG:
+        warn_of_daytona(surface, campaign)
     publish_plan(surface, campaign, outputs)
 
 
 def _select(inputs: PlanInputs, environ: Mapping[str, str]) -> Campaign:
+    secret = inputs.key_secret
     if inputs.listing is None:
-        catalog = read_catalog(find_catalog(inputs.catalog))
-        return plan_from_catalog(catalog, inputs.selectors, named_keys=inputs.keys, secret=inputs.key_secret)
-    return plan_from_target(
-        _build_run(inputs.listing, inputs.target_sha, environ),
-        inputs.selectors,
-        inputs.transport,
-        named_keys=inputs.keys,
-        secret=inputs.key_secret,
-    )
+        path = find_catalog(inputs.catalog)
+        with hidden_names(active=secret is not None):
+            catalog = read_catalog(path)
+            return plan_from_catalog(
+                catalog, inputs.selectors, named_keys=inputs.keys, secret=secret, check=check_local
+            )
+    run = _build_run(inputs.listing, inputs.target_sha, environ)
+    with hidden_names(active=secret is not None):
+        return plan_from_target(run, inputs.selectors, inputs.transport, secret=secret)
 
 
 def _build_run(listing: TargetCommand, sha: str | None, environ: Mapping[str, str]) -> Run:

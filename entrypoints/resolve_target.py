@@ -8,6 +8,10 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "lib"))
 
+from runner_e2e.actions.packages import require_packages
+
+require_packages("resolve_target.py")
+
 from runner_e2e.actions.entry import run_entry, start
 from runner_e2e.actions.github_client import GitHubClient
 from runner_e2e.actions.inputs import read_inputs
@@ -47,10 +51,10 @@ def _resolve(environ: Mapping[str, str], surface: ActionSurface) -> None:
     inputs = parse_resolve(read_inputs(rest))
     if inputs.token is not None:
         surface.mask(inputs.token)
-    publish_target(surface, _find_target(inputs, rest))
+    publish_target(surface, _find_target(inputs, rest, surface))
 
 
-def _find_target(inputs: ResolveInputs, environ: Mapping[str, str]) -> Target:
+def _find_target(inputs: ResolveInputs, environ: Mapping[str, str], surface: ActionSurface) -> Target:
     home = _read_home(environ)
     request = TargetRequest(
         repository=inputs.repository or home.full_name,
@@ -63,6 +67,7 @@ def _find_target(inputs: ResolveInputs, environ: Mapping[str, str]) -> Target:
         client = checkout = None
         if inputs.branch is not None:
             api = environ.get("GITHUB_API_URL") or DEFAULT_API
+            surface.line(f"Asking {api} for branch {inputs.branch}")
             client = stack.enter_context(GitHubClient(api, inputs.token))
         if inputs.path is not None:
             checkout = stack.enter_context(open_checkout(inputs.path, os.geteuid()))
@@ -72,7 +77,7 @@ def _find_target(inputs: ResolveInputs, environ: Mapping[str, str]) -> Target:
 
 def _read_home(environ: Mapping[str, str]) -> Home:
     number = environ.get("GITHUB_REPOSITORY_ID", "")
-    if number and not (number.isascii() and number.isdigit()):
+    if number and not (number.isascii() and number.isdigit() and len(number) < 20):
         raise InputError("GITHUB_REPOSITORY_ID is not a number", "Leave it as the runner sets it")
     return Home(int(number) if number else None, environ.get("GITHUB_REPOSITORY") or None)
 

@@ -9,6 +9,10 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "lib"))
 
+from runner_e2e.actions.packages import require_packages
+
+require_packages("run_cell.py")
+
 from runner_e2e.cell.decoy import ensure_decoy
 
 if __name__ == "__main__":

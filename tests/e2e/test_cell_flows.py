@@ -278,7 +278,7 @@ FAULTS = {
         RUNNER,
         '        path = self.workspace / "plan.md"\n',
         '        path = self.workspace / "plans.md"\n',
-        "ada does not meet file_contains",
+        "ada does not meet matchers[0] (file_contains plan.md)",
     ),
     "warm-and-forgets": Fault(
         "continuation.scripted-warm.local.turns.two",
@@ -313,14 +313,14 @@ FAULTS = {
         RUNNER,
         '    lines = [f"# {task.get(\'title\')}", "",',
         '    lines = ["# Report", "",',
-        "ada does not meet file_contains; ada does not meet message_contains",
+        "ada does not meet matchers[0] (file_contains report.md); ada does not meet matchers[1] (message_contains)",
     ),
     "counts-wrongly": Fault(
         "writing.scripted.local.report.counted",
         RUNNER,
         "        counts[word] = counts.get(word, 0) + 1\n",
         "        counts[word] = counts.get(word, 0) + 2\n",
-        "ada does not meet file_contains",
+        "ada does not meet matchers[0] (file_contains report.md)",
     ),
     "looks-at-nobody": Fault(
         "isolation.scripted.local.three-agents",

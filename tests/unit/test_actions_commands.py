@@ -14,10 +14,10 @@ from runner_e2e.actions.commands import (
     build_endgroup,
     build_group,
     build_masks,
-    neutralise,
 )
 from runner_e2e.actions.surface import ActionSurface
 from runner_e2e.errors import InputError, RunnerE2EError
+from runner_e2e.evidence.plain_text import neutralise
 
 HOSTILE = st.lists(
     st.one_of(
@@ -204,14 +204,14 @@ def test_a_terminal_sees_plain_text_and_no_secret() -> None:
     surface.mask("a-long-secret")
     surface.error("it broke", "Cell")
     surface.output("status", "failed")
-    surface.summary("# Full", "counts")
+    surface.summary("# Full", "counts &#60;b&#62;")
     with surface.group("Probe"):
         surface.line("::error::x \x1b[31m")
 
     assert stream.getvalue().splitlines() == [
         "error: Cell: it broke",
         "status: failed",
-        "# Full",
+        "counts <b>",
         "Probe",
         "\\::error::x \\x1b[31m",
     ]

@@ -101,8 +101,10 @@ def test_opaque_keys_are_kept_apart_from_ids() -> None:
     ],
 )
 def test_keys_and_their_secret_belong_together(inputs: dict[str, str], words: str) -> None:
+    selected = {} if "id" in inputs else {"suite": "core"}
+
     with pytest.raises(InputError, match=words) as caught:
-        parse_plan({**inputs})
+        parse_plan({**inputs, **selected})
 
     assert SECRET not in str(caught.value)
 
@@ -128,6 +130,50 @@ def test_plan_refuses_what_it_would_ignore(name: str, value: str) -> None:
         parse_plan({"all": "true", name: value})
 
     assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("inputs", "words"),
+    [
+        pytest.param({"id": "a.b.local.c"}, "selected-id-transport", id="transport-undecided"),
+        pytest.param(
+            {"id": KEY, "opaque-keys": "true", "key-secret": SECRET, "selected-id-transport": "env"},
+            "lists no keys",
+            id="key",
+        ),
+    ],
+)
+def test_the_target_is_not_asked_for_names_that_it_cannot_answer(inputs: dict[str, str], words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        parse_plan({"catalog": "target", "target-path": "/target", **inputs})
+
+
+@pytest.mark.parametrize(
+    ("inputs", "words"),
+    [
+        pytest.param({}, "Nothing is selected", id="nothing"),
+        pytest.param({"all": "true", "suite": "core"}, "cannot be combined", id="all-and-suite"),
+        pytest.param({"id": KEY, "suite": "core"}, "cannot be combined", id="key-and-suite"),
+    ],
+)
+def test_a_selection_that_contradicts_itself_is_told_also_behind_opaque_keys(
+    inputs: dict[str, str], words: str
+) -> None:
+    with pytest.raises(InputError, match=words):
+        parse_plan({**inputs, "opaque-keys": "true", "key-secret": SECRET})
+
+
+@pytest.mark.parametrize(
+    ("inputs", "selected", "named"),
+    [
+        ({"id": "a.b.local.c"}, None, True),
+        ({"case": "agents.b"}, None, True),
+        ({"suite": "core"}, None, False),
+        ({}, "a.b.local.c", False),
+    ],
+)
+def test_a_name_in_an_input_is_noted(inputs: dict[str, str], selected: str | None, named: bool) -> None:
+    assert parse_plan(inputs, selected).named_in_inputs is named
 
 
 def test_an_id_that_must_be_hidden_is_not_planned_for_a_target_that_shows_it() -> None:

@@ -223,7 +223,12 @@ def test_conditions_hold_for_files_of_the_workspace_and_for_comments(root: Attem
     )
 
     assert unmet(root, run, *good) == []
-    assert unmet(root, run, *good, *bad) == [one.kind for one in bad]
+    assert unmet(root, run, *good, *bad) == [
+        "matchers[4] (file_exists missing)",
+        "matchers[5] (file_contains plan.md)",
+        "matchers[6] (file_contains empty)",
+        "matchers[7] (message_contains)",
+    ]
 
 
 @pytest.mark.parametrize("kind", ["directory", "fifo", "symlink", "dangling", "loop"])
@@ -240,10 +245,7 @@ def test_what_is_no_regular_file_meets_no_condition(root: AttemptRoot, tmp_path:
 
     assert unmet(
         root, run, Condition("file_exists", "plan.md"), Condition("file_contains", "plan.md", "t")
-    ) == [
-        "file_exists",
-        "file_contains",
-    ]
+    ) == ["matchers[0] (file_exists plan.md)", "matchers[1] (file_contains plan.md)"]
 
 
 def test_a_file_of_another_agent_meets_no_condition(root: AttemptRoot) -> None:
@@ -253,4 +255,4 @@ def test_a_file_of_another_agent_meets_no_condition(root: AttemptRoot) -> None:
 
     judged(root, ada, ben, flow=Flow(agents=2, conditions=(Condition("file_exists", "plan.md"),)))
 
-    assert (ada.unmet, ben.unmet) == (["file_exists"], [])
+    assert (ada.unmet, ben.unmet) == (["matchers[0] (file_exists plan.md)"], [])

@@ -167,19 +167,34 @@ def test_who_waits_ends_the_first_turn_blocked_and_the_others_as_the_cell_has_to
 
 def test_texts_of_the_task_carry_the_nonce_of_the_attempt() -> None:
     matcher = Matcher(
-        kind="file_contains", parameters={"path": "{nonce}.md", "text": "# {nonce} {other} {nonce}"}
+        kind="file_contains", parameters={"path": "{nonce}.md", "text": "# {nonce} {1} {nonce}"}
     )
 
     flow = plan(title="On {nonce}", prompt="Say {nonce}.", matchers=(matcher,)).with_nonce("abc")
 
     assert (flow.title, flow.prompt) == ("On abc", "Say abc.")
-    assert flow.conditions == (Condition("file_contains", "abc.md", "# abc {other} abc"),)
+    assert flow.conditions == (Condition("file_contains", "abc.md", "# abc {1} abc"),)
+
+
+@pytest.mark.parametrize(
+    "task",
+    [
+        {"title": "On {nonc}"},
+        {"prompt": "Say {Nonce}."},
+        {"matchers": (Matcher(kind="message_contains", parameters={"text": "{nonce_}"}),)},
+        {"matchers": (Matcher(kind="file_exists", parameters={"path": "{once}.md"}),)},
+    ],
+    ids=["title", "prompt", "text", "path"],
+)
+def test_a_placeholder_that_stands_for_nothing_is_refused(task: dict[str, Any]) -> None:
+    with pytest.raises(InputError, match=r"only \{nonce\} stands for something"):
+        plan(**task)
 
 
 def test_limits_come_from_the_task() -> None:
     assert plan().turn_timeout_s is None
     assert plan(turn_timeout_ms=1500).turn_timeout_s == 1.5
-    cell = replace(ONE, task=replace(ONE.task, attempt_timeout_ms=AttemptTimeout(local=7500, daytona=1)))
+    cell = replace(ONE, task=replace(ONE.task, attempt_timeout_ms=AttemptTimeout(local=7500, daytona=1000)))
     assert CellRequest(environ={}).for_cell(cell).deadline_s == 7.5
 
 

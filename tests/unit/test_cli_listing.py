@@ -49,8 +49,16 @@ def test_a_list_shows_every_cell_in_catalog_order() -> None:
     assert HELD_BACK
 
 
-def test_a_filtered_list_shows_manual_suites_but_no_explicit_cell() -> None:
+def test_with_selectors_a_list_shows_what_a_plan_has() -> None:
     shown = {line[0] for line in rows(run_list("--environment", "local"))[1:]}
+
+    assert shown == {cell.id for cell in CATALOG.executions if cell.environment.id == "local"} - set(
+        HELD_BACK
+    )
+
+
+def test_a_filtered_list_of_the_harness_shows_manual_suites_but_no_explicit_cell() -> None:
+    shown = {line[0] for line in rows(run_list("--list", "--environment", "local"))[1:]}
 
     assert shown == {
         cell.id
@@ -97,7 +105,8 @@ def test_a_table_is_headed_by_suites_and_counts_the_cells() -> None:
 
     for suite in CATALOG.suites:
         assert f"\n{suite.id}  " in printed
-    assert f"{len(IDS)} cells of {len(CATALOG.suites)} suites" in printed
+    counts = f"{len(IDS)} cells of {len(CATALOG.suites)} suites; {len(IDS) - len(HELD_BACK)} of them run"
+    assert counts in printed
     assert "runs only when named" in printed
 
 

@@ -41,11 +41,12 @@ class BareSurface:
     Every text given to it is foreign. A log that cannot be written is let go: the exit status still tells.
     """
 
-    __slots__ = ("_debug", "_stream", "_summary_path", "on_actions")
+    __slots__ = ("_debug", "_stream", "_summary_path", "for_person", "on_actions")
 
     def __init__(self, environ: Mapping[str, str], stream: TextIO) -> None:
         self.on_actions = environ.get("GITHUB_ACTIONS") == "true"
         self._summary_path = environ.get("GITHUB_STEP_SUMMARY", "")
+        self.for_person = not (self.on_actions or self._summary_path)
         self._debug = environ.get("RUNNER_DEBUG") == "1"
         self._stream = stream
 

@@ -16,6 +16,7 @@ from runner_e2e.actions.inputs import (
 from runner_e2e.cell.request import DEFAULT_CELL, Preset
 from runner_e2e.errors import InputError
 from runner_e2e.plan.ids import is_key
+from runner_e2e.plan.keys import check_secret
 
 _USED_BY_REFERENCE = frozenset(
     {
@@ -74,8 +75,8 @@ def parse_run_cell(inputs: Mapping[str, str], selected: str | None = None) -> Ru
     unused = find_unused(raw, _USED_BY_REFERENCE)
     if unused:
         raise InputError(
-            f"The reference harness has no use for: {', '.join(unused)}",
-            "Leave them out, or choose the harness they are meant for",
+            f"run-cell with harness reference has no use for: {', '.join(unused)}",
+            "Leave them out: selectors belong to plan, credentials to a harness that spends",
         )
     if raw.selected_id_transport == "argv":
         raise InputError(
@@ -120,7 +121,9 @@ def _name_by_row(raw: RawInputs, row: RawRow) -> CellName:
 def _require_secret(raw: RawInputs) -> str:
     if raw.key_secret is None:
         raise InputError("The cell is named by an opaque key", "Give key-secret as in plan")
-    return raw.key_secret.get_secret_value()
+    secret = raw.key_secret.get_secret_value()
+    check_secret(secret)
+    return secret
 
 
 def _refuse_secret(raw: RawInputs) -> None:

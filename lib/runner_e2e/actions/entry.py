@@ -19,6 +19,8 @@ TITLE = "Runner E2E"
 class Surface(Protocol):
     """Where a command says how it ended."""
 
+    for_person: bool
+
     def error(self, message: str, title: str = "") -> None:
         """Say why the command does not succeed."""
 
@@ -69,7 +71,10 @@ def _describe_frames(error: Exception) -> list[str]:
 
 def publish_stop(surface: Surface, error: RunnerE2EError) -> int:
     """Say why a planning command stopped and what to change; return the exit status."""
-    surface.error(str(error), TITLE)
+    with contextlib.suppress(OSError):  # a log that cannot be written: the exit status still tells
+        surface.error(str(error), TITLE)
+    if surface.for_person:
+        return error.exit_code  # a person has just read it
     with contextlib.suppress(RunnerE2EError):
         surface.summary(
             f"**{error.failure_class.value}**: {escape_markdown(error.problem)}. "

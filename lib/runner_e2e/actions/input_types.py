@@ -13,6 +13,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
+from runner_e2e.plan.branches import is_branch_name
 from runner_e2e.plan.ids import CASE, EXECUTION_ID, OPAQUE_KEY, SEGMENT
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
@@ -84,8 +85,6 @@ def _check_absolute(value: Path) -> Path:
     return value
 
 
-_BRANCH = r"(?!refs/)(?![-/.])(?!.*(\.\.|//|@\{))[^\x00-\x20\x7f~^:?*\[\\]{1,255}(?<![/.])"
-
 Flag = Annotated[bool, BeforeValidator(_parse_flag)]
 Number = Annotated[int, BeforeValidator(_parse_number)]
 Count = Annotated[Number, Field(ge=1)]
@@ -96,9 +95,15 @@ Plain = Annotated[
 ]
 
 Repository = Annotated[
-    str, _matching(r"[A-Za-z0-9][A-Za-z0-9-]*/[A-Za-z0-9._-]{1,100}", "must be owner/name")
+    str, _matching(r"[A-Za-z0-9][A-Za-z0-9_-]*/[A-Za-z0-9._-]{1,100}", "must be owner/name")
 ]
-Branch = Annotated[str, _matching(_BRANCH, "must be a branch name, without refs/ before it")]
+Branch = Annotated[
+    str,
+    _checking(
+        is_branch_name,
+        "must be a branch as git branch shows it, without refs/ before it, at most 255 characters",
+    ),
+]
 Sha = Annotated[str, _matching(r"[0-9a-f]{40}", "must be 40 lower-case hexadecimal digits")]
 Variable = Annotated[str, _matching(r"[A-Za-z_][A-Za-z0-9_]*", "must be names of environment variables")]
 

@@ -194,5 +194,7 @@ _UNKNOWN = ("is not an input", "has an unknown key")
 
 
 def _read_rule(message: str) -> str:
+    if "instance of RawRow" in message:
+        return "must be one row of the matrix, as toJSON(matrix) gives it"
     rule = message.removeprefix("Value error, ").replace("Input should", "should")
     return rule[:1].lower() + rule[1:]

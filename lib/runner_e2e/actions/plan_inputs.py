@@ -1,7 +1,7 @@
 """The inputs of `resolve` and `plan`."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
@@ -15,13 +15,16 @@ from runner_e2e.actions.inputs import (
 )
 from runner_e2e.errors import InputError
 from runner_e2e.plan.ids import is_key
-from runner_e2e.plan.selection import Selectors
+from runner_e2e.plan.keys import check_secret
+from runner_e2e.plan.selection import Selectors, check_combination
 
 # The target's own listing command, instead of a file.
 TARGET_CATALOG = "target"
+# The embedded one.
+REFERENCE_CATALOG = "reference"
 
 _DEFAULT_CATALOGS = {
-    Harness.REFERENCE: "reference",
+    Harness.REFERENCE: REFERENCE_CATALOG,
     Harness.BUILT_IN: "paperclip",
     Harness.COMMAND: TARGET_CATALOG,
 }
@@ -76,12 +79,14 @@ class PlanInputs:
     """What `plan` was asked to do.
 
     `listing` is the target's own harness when the catalog comes from it, else None and `catalog` names a
-    file. `keys` are those opaque keys among the named cells that still have to be found.
+    file. `keys` are those opaque keys among the named cells that still have to be found. `named_in_inputs`
+    says whether an input names a cell in the clear: the run's event file may hold it.
     """
 
     catalog: str
     listing: TargetCommand | None
     selectors: Selectors
+    named_in_inputs: bool
     keys: tuple[str, ...]
     key_secret: str | None = field(repr=False)
     max_parallel: int | None
@@ -118,18 +123,15 @@ def parse_plan(inputs: Mapping[str, str], selected: str | None = None) -> PlanIn
         )
     named = tuple(dict.fromkeys([*raw.id, *check_selected(selected)]))
     keys = tuple(name for name in named if is_key(name))
+    selectors = _build_selectors(raw, named)
+    check_combination(selectors)
+    if own:
+        _check_names(raw, selectors, keys)
     return PlanInputs(
         catalog=catalog,
         listing=_read_target_command(raw) if own else None,
-        selectors=Selectors(
-            all=raw.all,
-            ids=tuple(name for name in named if not is_key(name)),
-            suites=raw.suite,
-            groups=raw.group,
-            profiles=raw.profile,
-            environments=raw.environment,
-            cases=raw.case,
-        ),
+        selectors=replace(selectors, ids=tuple(name for name in named if not is_key(name))),
+        named_in_inputs=any(not is_key(name) for name in raw.id) or bool(raw.case),
         keys=keys,
         key_secret=_read_secret(raw, keys),
         max_parallel=raw.max_parallel,
@@ -159,6 +161,32 @@ def parse_resolve(inputs: Mapping[str, str]) -> ResolveInputs:
     )
 
 
+def _build_selectors(raw: RawInputs, named: tuple[str, ...]) -> Selectors:
+    return Selectors(
+        all=raw.all,
+        ids=named,
+        suites=raw.suite,
+        groups=raw.group,
+        profiles=raw.profile,
+        environments=raw.environment,
+        cases=raw.case,
+    )
+
+
+def _check_names(raw: RawInputs, selectors: Selectors, keys: tuple[str, ...]) -> None:
+    """Refuse names that the target's own list cannot be asked for."""
+    if keys:
+        raise InputError(
+            "A cell is named by an opaque key, and the target lists no keys",
+            "Name a catalog file, or select by suite or group",
+        )
+    if selectors.ids and raw.selected_id_transport == "auto":
+        raise InputError(
+            "How the target takes a cell's id is not decided",
+            "Give selected-id-transport as resolve decided it",
+        )
+
+
 def _refuse_unused(raw: RawInputs, command: str, used: frozenset[str]) -> None:
     unused = find_unused(raw, used)
     if unused:
@@ -178,6 +206,8 @@ def _read_target_command(raw: RawInputs) -> TargetCommand:
 
 def _read_secret(raw: RawInputs, keys: tuple[str, ...]) -> str | None:
     secret = raw.key_secret.get_secret_value() if raw.key_secret else None
+    if secret is not None:
+        check_secret(secret)
     if raw.opaque_keys and secret is None:
         raise InputError("Opaque keys need a secret", "Give key-secret, the same as for run-cell")
     if secret is not None and not raw.opaque_keys:

@@ -10,13 +10,14 @@ from runner_e2e.actions.entry import TITLE
 from runner_e2e.actions.plan_inputs import PlanInputs
 from runner_e2e.actions.surface import ActionSurface
 from runner_e2e.plan.campaign import Campaign
+from runner_e2e.plan.definitions import DAYTONA_CREDENTIAL
 from runner_e2e.plan.matrix import Job
 from runner_e2e.report.markdown import escape_markdown
 
 
 def warn_of_names(surface: ActionSurface, inputs: PlanInputs) -> None:
     """Say that inputs name cells although keys are to stand for them: the run's event file holds inputs."""
-    if inputs.selectors.ids or inputs.selectors.cases:
+    if inputs.named_in_inputs:
         surface.warning(
             "Cells are to be named by opaque keys, and the inputs of this run name them in the clear. "
             "Select by suite or group, or give keys as id.",
@@ -24,11 +25,23 @@ def warn_of_names(surface: ActionSurface, inputs: PlanInputs) -> None:
         )
 
 
+def warn_of_daytona(surface: ActionSurface, campaign: Campaign) -> None:
+    """Say that the reference's cells on Daytona can be planned and not be run."""
+    count = sum(job.needs_daytona for job in campaign.jobs)
+    if count:
+        surface.warning(
+            f"{count} of {len(campaign.jobs)} cells take place on daytona, and the reference harness runs "
+            "local ones alone. Set environment to local.",
+            TITLE,
+        )
+
+
 def publish_plan(surface: ActionSurface, campaign: Campaign, outputs: Mapping[str, str]) -> None:
     """Write summary and outputs; the outputs last and together, so that a failed plan leaves none."""
-    for note in campaign.notes:
+    for note in campaign.notes if campaign.keys is None else ():
         surface.notice(note, TITLE)
-    surface.line(describe_plan(campaign, outputs))
+    if not surface.for_person:  # who gets it from the summary
+        surface.line(describe_plan(campaign, outputs))
     surface.summary(*plan_summary(campaign, outputs))
     surface.outputs(outputs)
 
@@ -70,10 +83,16 @@ def _suites(jobs: Sequence[Job]) -> str:
 
 
 def _credentials(jobs: Sequence[Job]) -> str:
-    counts = Counter(job.credential_name or "none" for job in jobs)
+    counts = Counter(name for job in jobs for name in _needed(job))
     lines = ["| credential | cells |", "|---|---|"]
     lines += [f"| {escape_markdown(name)} | {number} |" for name, number in sorted(counts.items())]
     return "\n".join(lines) + "\n"
+
+
+def _needed(job: Job) -> tuple[str, ...]:
+    daytona = (DAYTONA_CREDENTIAL,) if job.needs_daytona else ()
+    own = () if job.credential_name is None else (job.credential_name,)
+    return (*own, *daytona) or ("none",)
 
 
 def _cells(jobs: Sequence[Job]) -> str:

@@ -53,6 +53,8 @@ def publish_error(surface: ActionSurface, error: RunnerE2EError) -> int:
     Whatever still works is used: the error itself may be that outputs cannot be written.
     """
     surface.error(str(error), TITLE)
+    if surface.for_person:
+        return error.exit_code  # a person has just read it
     outputs = {
         "status": _status(error).value,
         "failure-class": error.failure_class.value,

@@ -4,6 +4,7 @@ Owns the choice between workflow commands and plain text. It counts annotations,
 drops those beyond its limit. It must not decide what is said.
 """
 
+import html
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -17,17 +18,18 @@ from runner_e2e.actions.commands import (
     build_endgroup,
     build_group,
     build_masks,
-    neutralise,
 )
 from runner_e2e.actions.outputs import append_outputs
 from runner_e2e.actions.summary import append_summary
 from runner_e2e.errors import RunnerE2EError
+from runner_e2e.evidence.plain_text import neutralise
 
 
 class ActionSurface:
     """The runner's log, outputs and summary; in a terminal their plain-text form.
 
-    Every text given to it is foreign: only the methods themselves make workflow commands.
+    Every text given to it is foreign: only the methods themselves make workflow commands. `for_person` says
+    that nothing but a terminal is there to take what is handed on.
     """
 
     __slots__ = (
@@ -37,6 +39,7 @@ class ActionSurface:
         "_output_path",
         "_stream",
         "_summary_path",
+        "for_person",
         "on_actions",
     )
 
@@ -44,6 +47,7 @@ class ActionSurface:
         self.on_actions = environ.get("GITHUB_ACTIONS") == "true"
         self._output_path = environ.get("GITHUB_OUTPUT", "")
         self._summary_path = environ.get("GITHUB_STEP_SUMMARY", "")
+        self.for_person = not (self.on_actions or self._output_path or self._summary_path)
         self._debug = environ.get("RUNNER_DEBUG") == "1"
         self._stream = stream
         self._annotated: Counter[Level] = Counter()
@@ -64,13 +68,16 @@ class ActionSurface:
                 self.line(f"{name}: {value}")
 
     def summary(self, *stages: str) -> None:
-        """Add the fullest of `stages` that fits to the step summary; in a terminal, print it."""
+        """Add the fullest of `stages` that fits to the step summary; in a terminal, print the shortest.
+
+        Markdown of more than a few lines is not for reading as it stands.
+        """
         if self._summary_path:
             append_summary(Path(self._summary_path), stages)
         elif self.on_actions:
             raise _missing_file("GITHUB_STEP_SUMMARY")
         else:
-            self.line(stages[0])
+            self.line(html.unescape(stages[-1]))
 
     def error(self, message: str, title: str = "") -> None:
         """Say why the command does not succeed."""

@@ -54,7 +54,11 @@ def judge_agents(
             merge_findings([_findings(turn.report) for turn in run.turns]),
             search.found | shared.found,
         )
-        run.unmet = [one.kind for one in flow.conditions if not _is_met(root, run, one)]
+        run.unmet = [
+            f"matchers[{index}] ({one.name})"
+            for index, one in enumerate(flow.conditions)
+            if not _is_met(root, run, one)
+        ]
         searches.append(search)
     return Coverage(
         sum(search.searched_bytes for search in searches),

@@ -9,6 +9,7 @@ The number of agents and turns follows from the task's flow and its `expectedRun
 * `question_resume`, `plan_approval`: one agent, two runs; it asks, or plans, and goes on when answered.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
@@ -40,6 +41,7 @@ MATCHERS: Mapping[str, tuple[str, ...]] = {
     "file_contains": ("path", "text"),
     "message_contains": ("text",),
 }
+_PLACEHOLDER = re.compile(r"\{([A-Za-z_]+)\}")
 FIRST_STEPS: Mapping[str, str] = {"question_resume": "ask", "plan_approval": "plan"}
 FLOWS = ("single_turn", "two_agents", "multi_turn", "restart_server", *FIRST_STEPS)
 
@@ -51,6 +53,11 @@ class Condition:
     kind: str
     path: str = ""
     text: str = ""
+
+    @property
+    def name(self) -> str:
+        """The kind, with the file where there is one; the text stays untold, it may be the answer."""
+        return f"{self.kind} {self.path}".rstrip()
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +127,8 @@ def plan_flow(execution: "Execution") -> Flow:
     if terminal.issue not in ("done", "blocked") or terminal.run not in ("succeeded", "failed"):
         raise _refused("its expectedTerminalState is none that a run of the reference ends in")
     texts = {name: text for name, text in (("title", task.title), ("prompt", task.prompt)) if text}
+    conditions = tuple(_read_condition(*one) for one in enumerate(task.matchers))
+    _refuse_placeholders(*texts.values(), *(text for one in conditions for text in (one.path, one.text)))
     return Flow(
         agents=agents,
         turns=turns,
@@ -128,11 +137,17 @@ def plan_flow(execution: "Execution") -> Flow:
         restarts=task.flow == "restart_server" or task.restart_server_before_question_answer,
         issue=terminal.issue,
         run=terminal.run,
-        conditions=tuple(_read_condition(matcher) for matcher in task.matchers),
+        conditions=conditions,
         turn_timeout_s=None if task.turn_timeout_ms is None else task.turn_timeout_ms / 1000,
         adapter_config=configuration,
         **texts,
     )
+
+
+def check_local(execution: "Execution") -> None:
+    """Refuse a local cell that says it is for the reference and could not be run on it."""
+    if execution.profile.provider == PROVIDER and execution.environment.id == "local":
+        plan_flow(execution)
 
 
 def _read_configuration(profile: "Profile") -> dict[str, str]:
@@ -182,22 +197,32 @@ def _refuse_unused(task: "Task") -> None:
         raise _refused("the reference knows no toolReviewDecision")
 
 
-def _read_condition(matcher: "Matcher") -> Condition:
+def _refuse_placeholders(*texts: str) -> None:
+    # One that is misspelt would be looked for as it stands, and never be found.
+    if any(word != "nonce" for text in texts for word in _PLACEHOLDER.findall(text)):
+        raise _refused("its texts have a {placeholder}, and only {nonce} stands for something")
+
+
+def _read_condition(index: int, matcher: "Matcher") -> Condition:
     needed = MATCHERS.get(matcher.kind)
     if needed is None:
-        raise _refused(f"the reference judges no other matchers than {', '.join(MATCHERS)}")
+        raise _refused(
+            f"matchers[{index}] is a {matcher.kind}, and the reference judges {', '.join(MATCHERS)} alone"
+        )
     values = {name: value for name, value in matcher.parameters.items() if isinstance(value, str) and value}
     if set(values) != set(needed) or len(values) != len(matcher.parameters):
-        raise _refused(f"a matcher {matcher.kind} takes {' and '.join(needed)}, as text, and nothing else")
+        raise _refused(
+            f"matchers[{index}] is a {matcher.kind}, whose parameters are {' and '.join(needed)}, as text"
+        )
     path = values.get("path", "")
     # One name, so that no link on the way leads out of the workspace.
     if "/" in path or "\0" in path or path in (".", ".."):
-        raise _refused("the path of a matcher is not the name of a file of the workspace")
+        raise _refused(f"the path of matchers[{index}] is not the name of a file of the workspace")
     return Condition(matcher.kind, path, values.get("text", ""))
 
 
 def _refused(reason: str) -> InputError:
     return InputError(
         f"The reference cannot run this cell: {reason}",
-        "Choose a local cell of the catalog reference, or the harness that this cell is meant for",
+        "Correct the cell in its catalog, or choose a local cell of the catalog reference",
     )

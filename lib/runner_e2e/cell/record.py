@@ -31,7 +31,7 @@ class CellRecord:
             if isinstance(error, FileExistsError) and directory.is_dir():
                 raise InputError(
                     f"Results of an earlier run lie in {directory}",
-                    "Remove them, or name another evidence directory",
+                    "Remove it, or choose another place: RUNNER_TEMP for run_cell.py, --evidence for demo",
                 ) from None
             raise InputError(
                 f"The evidence directory {directory} cannot be made: {error.strerror}",

@@ -9,7 +9,6 @@ from itertools import groupby
 import click
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
 
 from runner_e2e.errors import InputError
 from runner_e2e.plan.arguments import Arguments, parse_arguments
@@ -17,7 +16,7 @@ from runner_e2e.plan.catalog import find_catalog, read_catalog
 from runner_e2e.plan.cells import Catalog, Execution
 from runner_e2e.plan.keys import build_keys
 from runner_e2e.plan.matrix import build_matrix_json
-from runner_e2e.plan.selection import SELECTED_ID, select
+from runner_e2e.plan.selection import SELECTED_ID, Selectors, decide, select, take_selected_id
 
 KEY_SECRET = "INPUT_KEY_SECRET"  # noqa: S105 - the name of a variable
 COLUMNS = ("ID", "SUITE", "GENERATION", "PROVIDER", "MODEL", "CREDENTIALS")
@@ -42,6 +41,10 @@ def list_cells(*, catalog: str, form: str | None, keys: bool, selectors: tuple[s
     SELECTORS are the harness's own flags: --all, --suite S, --group G, --profile P, --environment E,
     --case C (each repeatable), --matrix-json. An id is taken from PAPERCLIP_RUNNER_E2E_SELECTED_ID, because
     every process can read a command line.
+
+    Without SELECTORS everything is shown, also what runs only when it is named; with them, what a plan with
+    the same selectors has. --list adds the manual-only suites to what filters leave. why-cell says which
+    rule keeps a cell in a selection or out of it.
     """
     known = read_catalog(find_catalog(catalog))
     arguments = _parse(selectors)
@@ -57,21 +60,20 @@ def list_cells(*, catalog: str, form: str | None, keys: bool, selectors: tuple[s
     elif form == "tsv":
         click.echo("".join(f"{line}\n" for line in _lines(executions, named)), nl=False)
     else:
-        _print_table(executions, named)
+        _print_table(executions, named, count_unnamed(executions))
 
 
 def _parse(words: Sequence[str]) -> Arguments:
-    """Read the harness's flags; a listing without `--list` means it too."""
+    """Read the harness's flags; without any, everything is listed."""
     if "--id" in words:
         click.echo(
             f"runner-e2e: every process can read an id on a command line; give it in {SELECTED_ID}", err=True
         )
-    arguments, _ = parse_arguments(_listed(words), os.environ)
+    selected, environ = take_selected_id(os.environ)
+    named = [] if selected is None else ["--id", selected]
+    given = [*(word for word in words if word != "--"), *named]
+    arguments, _ = parse_arguments(given or ["--list"], environ)
     return arguments
-
-
-def _listed(words: Sequence[str]) -> list[str]:
-    return list(words) if {"--list", "--matrix-json"} & set(words) else [*words, "--list"]
 
 
 def _build_keys(catalog: Catalog) -> dict[str, str]:
@@ -117,20 +119,48 @@ def _describe(execution: Execution, keys: Mapping[str, str] | None) -> dict[str,
     return described if keys is None else {**described, "key": keys[execution.id]}
 
 
-def _print_table(executions: Sequence[Execution], keys: Mapping[str, str] | None) -> None:
-    console = Console(highlight=False)
-    for suite, rows in groupby(executions, key=lambda row: row.suite):
-        held = " · runs only when named" if suite.manual_only else ""
-        console.print(f"\n[bold]{escape(suite.id)}[/bold]  {escape(suite.label)}{held}", soft_wrap=True)
-        table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
-        for row in rows:
-            task = row.task
-            notes = [*row.required_credentials]
-            if task.explicit_group:
-                notes.append(f"only with group {task.explicit_group}")
-            words = (row.profile.id, row.environment.id, task.id, task.flow, ", ".join(notes))
-            key = () if keys is None else (keys[row.id],)
-            table.add_row("", *(escape(word) for word in (*key, *words)))
-        console.print(table)
+def _print_table(executions: Sequence[Execution], keys: Mapping[str, str] | None, unnamed: int) -> None:
+    """Print one block for each suite. Nothing is shortened: ids and keys are there to be copied."""
+    console = Console(highlight=False, soft_wrap=True)
+    for suite, cells in groupby(executions, key=lambda row: row.suite):
+        rows = list(cells)
+        shared = {row.required_credentials for row in rows}
+        needed = ", ".join(next(iter(shared))) if len(shared) == 1 else ""
+        named = "runs only when named" if suite.manual_only else ""
+        heading = " · ".join(filter(None, (suite.label, needed, named)))
+        console.print(f"\n[bold]{escape(suite.id)}[/bold]  {escape(heading)}")
+        table = [_table_row(row, keys, credentials=len(shared) > 1) for row in rows]
+        for line in align(table):
+            console.print(f"  {escape(line)}")
     suites = len({row.suite.id for row in executions})
-    console.print(f"\n{len(executions)} cells of {suites} suites", style="dim")
+    console.print(
+        f"\n{_counted(len(executions), 'cell')} of {_counted(suites, 'suite')}; "
+        f"{unnamed} of them run without being named",
+        style="dim",
+    )
+
+
+def _table_row(execution: Execution, keys: Mapping[str, str] | None, *, credentials: bool) -> tuple[str, ...]:
+    task = execution.task
+    notes = list(execution.required_credentials) if credentials else []
+    if task.explicit_group:
+        notes.append(f"only with group {task.explicit_group}")
+    words = (execution.profile.id, execution.environment.id, task.id, ", ".join(notes))
+    return words if keys is None else (keys[execution.id], *words)
+
+
+def align(rows: Sequence[tuple[str, ...]]) -> list[str]:
+    """Return rows as lines whose columns begin below each other."""
+    widths = [max(len(word) for word in column) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join(word.ljust(width) for word, width in zip(row, widths, strict=True)).rstrip() for row in rows
+    ]
+
+
+def count_unnamed(executions: Sequence[Execution]) -> int:
+    """Return how many of the cells a selection has that names neither them nor their suite or group."""
+    return sum(decide(row, Selectors(all=True)).kept for row in executions)
+
+
+def _counted(number: int, one: str) -> str:
+    return f"{number} {one}" if number == 1 else f"{number} {one}s"

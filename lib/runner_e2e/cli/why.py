@@ -3,13 +3,16 @@
 import json
 import os
 import sys
+from collections.abc import Sequence
 
 import click
 
 from runner_e2e.errors import InputError
 from runner_e2e.plan.arguments import parse_arguments
 from runner_e2e.plan.catalog import find_catalog, read_catalog
-from runner_e2e.plan.resolution import resolve_cell
+from runner_e2e.plan.definitions import ATTENDED_FLOWS
+from runner_e2e.plan.ids import split_execution_id
+from runner_e2e.plan.resolution import find_cell
 from runner_e2e.plan.selection import SELECTED_ID, check_selectors, decide, take_selected_id
 
 _LONGEST_ID = 8192  # characters read from standard input; an id is shorter
@@ -33,8 +36,9 @@ def why_cell(*, catalog: str, as_json: bool, selectors: tuple[str, ...]) -> None
     """
     wanted, environ = take_selected_id(os.environ)
     known = read_catalog(find_catalog(catalog))
-    execution = resolve_cell(known, execution_id=wanted or _read_id())
+    _refuse_ids(selectors)
     arguments, _ = parse_arguments(selectors, environ)
+    execution = find_cell(known, wanted or _read_id())
     check_selectors(known, arguments.selectors)
     decision = decide(execution, arguments.selectors)
     if as_json:
@@ -51,6 +55,16 @@ def why_cell(*, catalog: str, as_json: bool, selectors: tuple[str, ...]) -> None
         return
     verdict = "selected" if decision.kept else "not selected"
     click.echo(f"{execution.id} is {verdict}, by rule {decision.rule}: {decision.reason}")
+    if execution.task.flow in ATTENDED_FLOWS:
+        click.echo(f"No plan admits it: a person has to attend the flow {execution.task.flow}.")
+
+
+def _refuse_ids(words: Sequence[str]) -> None:
+    if "--id" in words or any(split_execution_id(word) for word in words):
+        raise InputError(
+            "An id is no argument of why-cell, because every process can read a command line",
+            f"Write the id to standard input, or set {SELECTED_ID}",
+        )
 
 
 def _read_id() -> str:
@@ -61,4 +75,6 @@ def _read_id() -> str:
     text = sys.stdin.read(_LONGEST_ID).strip()
     if not text:
         raise InputError("Standard input names no cell", "Write one id to it")
+    if len(text.split()) > 1:
+        raise InputError("Standard input holds more than one id", "Write one id to it")
     return text
