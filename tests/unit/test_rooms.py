@@ -24,6 +24,7 @@ ROOMS = (
     "sandbox",
     "isolation",
     "evidence",
+    "gateway",
     "launch",
     "probe",
     "plan",
@@ -39,6 +40,7 @@ ROOMS = (
 ALLOWED_ROOMS = {
     "sandbox": (),
     "isolation.paths": (),
+    "gateway": ("errors", "isolation", "evidence"),
     "launch": ("sandbox", "isolation", "evidence.journal", "errors"),
     "report": ("errors", "evidence"),
 }
@@ -281,6 +283,7 @@ def test_the_rooms_of_the_package_keep_the_rules() -> None:
         pytest.param("isolation.paths", "from .names import x", "isolation.paths may", id="path-rules"),
         pytest.param("isolation.paths", "import pydantic", "only the standard library", id="path-package"),
         pytest.param("isolation.rules", "import shutil", "must not touch disk", id="pure-rules"),
+        pytest.param("gateway.x", "import runner_e2e.sandbox", "gateway may import", id="gateway-room"),
         pytest.param("launch.run", "from runner_e2e.evidence import redact", "launch may", id="launch-room"),
         pytest.param("launch.run", "import rich", "only the standard library", id="launch-package"),
         pytest.param("report.merge", "from runner_e2e.cell import x", "report may import", id="report-cell"),
