@@ -1,27 +1,37 @@
-"""Which variables a child gets: built from an allow-list, never scrubbed from the harness's own. Pure.
+"""The two smallest environments: of a server that spends nothing, and of the target's listing command. Pure.
 
-A variable that is deleted in a running process stays in `/proc/<pid>/environ`; one that was never given
-does not.
+Children are given what an allow-list names, never the harness's own variables less some: one that is
+deleted in a running process stays in `/proc/<pid>/environ`.
 """
 
-import re
 from collections.abc import Iterable, Mapping
 
 from runner_e2e.errors import InputError
+from runner_e2e.isolation.explain import Built, Draft
+from runner_e2e.isolation.passing import (
+    ALLOWED,
+    ASKED,
+    CERTIFICATES,
+    DEFAULT_SEARCH,
+    NOT_ALLOWED,
+    PROXIES,
+    find_refusal,
+    has_user,
+    is_locale,
+    show_name,
+)
+from runner_e2e.isolation.variables import GENERATED_SECRETS, fold
 
-_PASSED = frozenset({"LANG", "LANGUAGE", "TZ", "SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS"})
-_PASSED_PREFIX = "LC_"
-DEFAULT_SEARCH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-
-GENERATED_SECRETS = (
-    "PAPERCLIP_AGENT_JWT_SECRET",
-    "PAPERCLIP_DECISION_SIGNING_SECRET",
-    "PAPERCLIP_TOOL_ACTION_SIGNING_SECRET",
-    "BETTER_AUTH_SECRET",
+__all__ = (
+    "DEFAULT_SEARCH",
+    "GENERATED_SECRETS",
+    "build_child_environment",
+    "build_listing_environment",
+    "explain_listing_environment",
 )
 
 # What a package manager and the program behind it need to start: who they are, where their caches lie.
-_PASSED_TO_LISTING = _PASSED | {
+_PASSED_TO_LISTING = CERTIFICATES | {
     "CI",
     "COREPACK_HOME",
     "HOME",
@@ -37,25 +47,11 @@ _PASSED_TO_LISTING = _PASSED | {
     "XDG_DATA_HOME",
     "npm_config_cache",
 }
-# Read in both spellings; curl reads the first in lower case only.
-_PROXIES = frozenset({"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"})
-_USER_IN_URL = re.compile(r"[^/?#]*@|[^/?#]*//[^/?#]*@")
-
-_WORKFLOW_PREFIXES = ("ACTIONS_", "GITHUB_", "INPUT_", "RUNNER_")
-# The harness's own: the selected id among them, which would narrow a list unasked.
-_HARNESS_PREFIX = "PAPERCLIP_RUNNER_E2E_"
-# Words of a name whose value lets somebody in; short ones only where they are a word of their own.
-_SECRET_WORDS = re.compile(
-    r"TOKEN|SECRET|PASSW|PASSPHRASE|CREDENTIAL|COOKIE|PRIVATE|SIGNATURE|JWT"
-    r"|AUTH(?!ORS?(?![A-Z]))|KEYS?(?![A-Z])|(?<![A-Z])(PASS|PWD|PATS?|SAS|DSN)(?![A-Z])"
-)
 
 
 def build_child_environment(source: Mapping[str, str], overrides: Mapping[str, str]) -> dict[str, str]:
     """Return the variables of a server: locale, certificates, a plain search path, and the overrides."""
-    kept = {
-        name: value for name, value in source.items() if name in _PASSED or name.startswith(_PASSED_PREFIX)
-    }
+    kept = {name: value for name, value in source.items() if is_locale(name) or name in CERTIFICATES}
     return {"PATH": DEFAULT_SEARCH, **kept, **overrides}
 
 
@@ -68,29 +64,40 @@ def build_listing_environment(
     workflow's own, of the harness's own, or of something that lets somebody in is an `InputError`.
     A proxy that is reached with a password is left out unless it is named: listing needs no network.
     """
-    names = tuple(passed)
-    for name in names:
-        if reason := _refuse_passing(name):
+    return explain_listing_environment(source, passed, overrides).environment
+
+
+def explain_listing_environment(
+    source: Mapping[str, str], passed: Iterable[str], overrides: Mapping[str, str]
+) -> Built:
+    """Return what `build_listing_environment` returns, with the rule for each name."""
+    names = frozenset(_checked(passed))
+    draft = Draft(source)
+    for name in draft.names():
+        value = source[name]
+        if name in names:
+            draft.keep(name, ASKED)
+        elif has_user(name, value):
+            draft.remove([name], "a proxy with a user or a password")
+        elif name in _PASSED_TO_LISTING or is_locale(name) or fold(name) in PROXIES:
+            draft.keep(name, ALLOWED)
+        else:
+            draft.remove([name], NOT_ALLOWED)
+    if not draft.holds("PATH"):
+        draft.set("PATH", DEFAULT_SEARCH, "a plain search path")
+    if "TERM" not in overrides:
+        draft.set("TERM", "dumb", "no terminal")
+    for name, value in overrides.items():
+        draft.set(name, value, "given by the plan")
+    return draft.build()
+
+
+def _checked(passed: Iterable[str]) -> Iterable[str]:
+    for name in passed:
+        # Whoever names NODE_OPTIONS means it: this process holds nothing that could be stolen.
+        if reason := find_refusal(name, code=True):
             raise InputError(
-                f"The variable {ascii(name)[1:-1][:80]} of pass-env is not for listing cells: {reason}",
+                f"The variable {show_name(name)} of pass-env is not for listing cells: {reason}",
                 "Leave it out of pass-env; listing needs no credential",
             )
-    kept = {name: value for name, value in source.items() if name in names or _is_for_listing(name, value)}
-    return {"PATH": DEFAULT_SEARCH, **kept, "TERM": "dumb", **overrides}
-
-
-def _is_for_listing(name: str, value: str) -> bool:
-    if name.upper() in _PROXIES:
-        return _USER_IN_URL.match(value) is None
-    return name in _PASSED_TO_LISTING or name.startswith(_PASSED_PREFIX)
-
-
-def _refuse_passing(name: str) -> str | None:
-    upper = name.upper()
-    if upper.startswith(_WORKFLOW_PREFIXES):
-        return "the workflow's own variables stay with it"
-    if upper.startswith(_HARNESS_PREFIX):
-        return "the harness sets it itself"
-    if _SECRET_WORDS.search(upper):
-        return "its name is that of a secret"
-    return None
+        yield name
