@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from runner_e2e.cell.traits import describe_cell
+from runner_e2e.cli.common import catalog_option, read_id
 from runner_e2e.errors import InputError
 from runner_e2e.isolation.environment import explain_listing_environment
 from runner_e2e.isolation.explain import Built
@@ -32,7 +33,6 @@ CHILDREN: Final = ("harness", "server", "gateway", "listing")
 COLUMNS: Final = ("NAME", "ACTION", "RULE")
 
 _STYLES = {"set": "green", "kept": "", "removed": "dim"}
-_LONGEST_ID = 8192  # characters read from standard input; an id is shorter
 # Stands for what an attempt makes: only names are shown.
 _ROOT = "/var/tmp/re-XXXXXX"  # noqa: S108 - nothing is written there
 
@@ -48,9 +48,7 @@ _ROOT = "/var/tmp/re-XXXXXX"  # noqa: S108 - nothing is written there
     help="Whose variables; gateway is the harness behind the paid gateway.",
 )
 @click.option("--execution", is_flag=True, help=f"For the cell in {SELECTED_ID} or on standard input.")
-@click.option(
-    "--catalog", default="reference", show_default=True, help="reference, paperclip, or a YAML file."
-)
+@catalog_option
 @click.option(
     "--pass-env", "passed", multiple=True, help="A further name that the child may see; repeatable."
 )
@@ -79,7 +77,7 @@ def explain_env(  # noqa: PLR0913 - one argument for each option
     wanted, _ = take_selected_id(os.environ)
     cell = None
     if wanted is not None or execution:
-        cell = resolve_cell(read_catalog(find_catalog(catalog)), execution_id=wanted or _read_id())
+        cell = resolve_cell(read_catalog(find_catalog(catalog)), execution_id=wanted or read_id())
     built = _build(child, os.environ, cell, passed)
     if as_json:
         click.echo(json.dumps(_describe(child, cell, built), indent=2))
@@ -145,14 +143,3 @@ def _print_table(built: Built) -> None:
 
 def _show(name: str) -> str:
     return ascii(name)[1:-1]
-
-
-def _read_id() -> str:
-    if sys.stdin is None or sys.stdin.isatty():
-        raise InputError(
-            "No cell is named", f"Set {SELECTED_ID} to its id, or write the id to standard input"
-        )
-    text = sys.stdin.read(_LONGEST_ID).strip()
-    if not text:
-        raise InputError("Standard input names no cell", "Write one id to it")
-    return text

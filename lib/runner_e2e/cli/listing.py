@@ -10,6 +10,7 @@ import click
 from rich.console import Console
 from rich.markup import escape
 
+from runner_e2e.cli.common import catalog_option
 from runner_e2e.errors import InputError
 from runner_e2e.plan.arguments import Arguments, parse_arguments
 from runner_e2e.plan.catalog import find_catalog, read_catalog
@@ -27,9 +28,7 @@ COLUMNS = ("ID", "SUITE", "GENERATION", "PROVIDER", "MODEL", "CREDENTIALS")
     context_settings={"ignore_unknown_options": True},
     short_help="List the cells of a catalog.",
 )
-@click.option(
-    "--catalog", default="reference", show_default=True, help="reference, paperclip, or a YAML file."
-)
+@catalog_option
 @click.option(
     "--format", "form", type=click.Choice(["table", "tsv", "json"]), help="Default: a table in a terminal."
 )

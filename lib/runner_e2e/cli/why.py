@@ -2,11 +2,11 @@
 
 import json
 import os
-import sys
 from collections.abc import Sequence
 
 import click
 
+from runner_e2e.cli.common import catalog_option, read_id
 from runner_e2e.errors import InputError
 from runner_e2e.plan.arguments import parse_arguments
 from runner_e2e.plan.catalog import find_catalog, read_catalog
@@ -15,17 +15,13 @@ from runner_e2e.plan.ids import split_execution_id
 from runner_e2e.plan.resolution import find_cell
 from runner_e2e.plan.selection import SELECTED_ID, check_selectors, decide, take_selected_id
 
-_LONGEST_ID = 8192  # characters read from standard input; an id is shorter
-
 
 @click.command(
     "why-cell",
     context_settings={"ignore_unknown_options": True},
     short_help="Say why a selection has a cell, or has not.",
 )
-@click.option(
-    "--catalog", default="reference", show_default=True, help="reference, paperclip, or a YAML file."
-)
+@catalog_option
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.argument("selectors", nargs=-1, type=click.UNPROCESSED)
 def why_cell(*, catalog: str, as_json: bool, selectors: tuple[str, ...]) -> None:
@@ -38,7 +34,7 @@ def why_cell(*, catalog: str, as_json: bool, selectors: tuple[str, ...]) -> None
     known = read_catalog(find_catalog(catalog))
     _refuse_ids(selectors)
     arguments, _ = parse_arguments(selectors, environ)
-    execution = find_cell(known, wanted or _read_id())
+    execution = find_cell(known, wanted or read_id())
     check_selectors(known, arguments.selectors)
     decision = decide(execution, arguments.selectors)
     if as_json:
@@ -65,16 +61,3 @@ def _refuse_ids(words: Sequence[str]) -> None:
             "An id is no argument of why-cell, because every process can read a command line",
             f"Write the id to standard input, or set {SELECTED_ID}",
         )
-
-
-def _read_id() -> str:
-    if sys.stdin is None or sys.stdin.isatty():
-        raise InputError(
-            "No cell is named", f"Set {SELECTED_ID} to its id, or write the id to standard input"
-        )
-    text = sys.stdin.read(_LONGEST_ID).strip()
-    if not text:
-        raise InputError("Standard input names no cell", "Write one id to it")
-    if len(text.split()) > 1:
-        raise InputError("Standard input holds more than one id", "Write one id to it")
-    return text
