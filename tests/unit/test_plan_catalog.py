@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import gc
 import json
 import os
@@ -12,9 +13,11 @@ import pytest
 import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pydantic.alias_generators import to_camel
 
 from runner_e2e.errors import InputError
 from runner_e2e.plan.catalog import MAX_CATALOG_BYTES, PROJECT, find_catalog, parse_catalog, read_catalog
+from runner_e2e.plan.definitions import CatalogFile, Environment, Profile, Suite, Task
 from runner_e2e.plan.ids import split_execution_id
 from unit.catalog_text import as_text, changed, refusal, small_catalog
 
@@ -223,3 +226,22 @@ def _read_or_refuse(text: str) -> None:
         assert str(refused).startswith("my.yaml")
         assert refused.__cause__ is None
         assert re.fullmatch(r"[^\x00-\x09\x0b-\x1f\x7f]*", str(refused))
+
+
+GUIDE = (PROJECT / "docs" / "catalog.md").read_text(encoding="utf-8")
+
+
+def test_the_example_of_the_guide_is_a_catalog_of_one_cell() -> None:
+    example = GUIDE.split("```yaml\n")[1].split("```")[0]
+
+    (cell,) = parse_catalog(example, "greeting.yaml").executions
+
+    assert cell.id == "greeting.scripted.local.greet.once"
+    assert cell.id in GUIDE
+
+
+@pytest.mark.parametrize("mapping", [CatalogFile, Suite, Profile, Environment, Task])
+def test_the_guide_names_every_key(mapping: type) -> None:
+    keys = [to_camel(field.name) for field in dataclasses.fields(mapping)]
+
+    assert [key for key in keys if f"`{key}`" not in GUIDE and f"`{key}." not in GUIDE] == []

@@ -132,11 +132,9 @@ def _print_table(executions: Sequence[Execution], keys: Mapping[str, str] | None
         for line in align(table):
             console.print(f"  {escape(line)}")
     suites = len({row.suite.id for row in executions})
-    console.print(
-        f"\n{_counted(len(executions), 'cell')} of {_counted(suites, 'suite')}; "
-        f"{unnamed} of them run without being named",
-        style="dim",
-    )
+    counts = f"{_counted(len(executions), 'cell')} of {_counted(suites, 'suite')}"
+    held = f"; {unnamed} of them run without being named" if unnamed < len(executions) else ""
+    console.print(f"\n{counts}{held}", style="dim")
 
 
 def _table_row(execution: Execution, keys: Mapping[str, str] | None, *, credentials: bool) -> tuple[str, ...]:
