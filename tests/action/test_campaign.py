@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import ryaml
 
 from action.act import Performance, perform
 from action.workflow_rules import PROJECT
 from runner_e2e.plan.catalog import find_catalog, read_catalog
+from runner_e2e.plan.catalog_yaml import load_yaml
 from runner_e2e.plan.keys import build_key
 
 SECRET = "0123456789abcdef0123456789abcdef"
@@ -185,7 +185,8 @@ def test_a_second_matrix_holds_what_the_first_cannot_and_its_cells_run(
     clone: Path, place: Path, environment: Path
 ) -> None:
     cases = [f"case-{number:03d}" for number in range(258)]
-    content = ryaml.loads(find_catalog("reference").read_text(encoding="utf-8"))
+    content = load_yaml(find_catalog("reference").read_text(encoding="utf-8"), "reference.yaml")
+    assert isinstance(content, dict)
     (example,) = (task for task in content["tasks"] if task["id"] == "one-agent")
     content |= {
         "groups": ["many"],
@@ -195,7 +196,7 @@ def test_a_second_matrix_holds_what_the_first_cannot_and_its_cells_run(
     content.pop("expectedMatrixSize", None)
     catalog = place / "catalogs" / "many.yaml"
     catalog.parent.mkdir()
-    catalog.write_text(ryaml.dumps(content), encoding="utf-8")
+    catalog.write_text(json.dumps(content), encoding="utf-8")  # which is YAML too
 
     inputs = {**PLAIN, "catalog": str(catalog), "group": "many", "shard": "matrix-1"}
     done = perform(clone, place, environment, inputs, workflow="campaign.yml")

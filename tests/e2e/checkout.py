@@ -31,7 +31,17 @@ SYSTEM_PYTHON = Path("/usr/bin/python3")
 SEARCH_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 ROOTS = Path("/var/tmp")
 TIMEOUT_S = 90.0
-CLI_REQUIREMENTS = ("click", "httpx", "psutil", "pydantic", "rich", "ryaml", "starlette", "uvicorn")
+CLI_REQUIREMENTS = (
+    "ahocorasick-rs",
+    "click",
+    "httpx",
+    "psutil",
+    "pydantic",
+    "rich",
+    "ryaml",
+    "starlette",
+    "uvicorn",
+)
 
 DECOY = {"RUNNER_E2E_DECOY": "decoy-for-a-test"}
 

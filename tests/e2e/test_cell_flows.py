@@ -313,7 +313,8 @@ FAULTS = {
         RUNNER,
         '    lines = [f"# {task.get(\'title\')}", "",',
         '    lines = ["# Report", "",',
-        "ada does not meet matchers[0] (file_contains report.md); ada does not meet matchers[1] (message_contains)",
+        "ada does not meet matchers[0] (file_contains report.md); "
+        "ada does not meet matchers[1] (message_contains)",
     ),
     "counts-wrongly": Fault(
         "writing.scripted.local.report.counted",

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from runner_e2e.evidence.shapes import names_secret
+from runner_e2e.plan.definitions import CredentialName
 from runner_e2e.plan.secret_values import (
     find_named_secrets,
     find_secret_shape,
     find_shaped_lines,
     find_shaped_values,
-    names_secret,
 )
 
 HEX = "0123456789abcdef"
@@ -187,3 +190,13 @@ def test_a_text_holds_a_shape_exactly_when_a_line_is_told(text: str) -> None:
 
     assert bool(lines) == (find_secret_shape(text) is not None)
     assert all(1 <= line <= text.count("\n") + 1 for line, _ in lines)
+
+
+@pytest.mark.parametrize("name", [*get_args(CredentialName), "FOO_KEY", "SIGNING_KEYS", "REGISTRY_AUTH"])
+def test_a_variable_of_a_secret_is_known_by_its_name(name: str) -> None:
+    assert names_secret(name)
+
+
+@pytest.mark.parametrize("name", ["MY_PUBLIC_KEY", "KEYBOARD", "AUTHOR", "MONKEY", "AUTH_URL"])
+def test_a_variable_that_only_sounds_like_one_does_not(name: str) -> None:
+    assert not names_secret(name)

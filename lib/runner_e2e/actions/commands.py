@@ -1,4 +1,4 @@
-"""Workflow commands as text: annotations, masks, groups, and their absence in foreign text.
+"""Workflow commands as text: annotations, masks, groups; foreign text is `evidence.plain_text`'s.
 
 Owns the only use of `actions_toolkit`, and of that only the renderer of one command: its other
 parts print to the global standard output, fall back to commands the runner has disabled, or read
@@ -11,17 +11,13 @@ from enum import StrEnum
 from actions_toolkit.command import Command
 
 from runner_e2e.errors import InputError
+from runner_e2e.evidence.plain_text import escape_control, neutralise
 
 MAX_ANNOTATIONS_PER_LEVEL = 10
 MAX_ANNOTATION_UNITS = 4096
 MIN_MASK_CHARACTERS = 6
 
 _CUT_MARK = " […]"
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
-# The runner trims any white space before `::`, and by its own idea of white space. Whatever is
-# not visible ASCII therefore counts as white space here.
-_COMMAND_START = re.compile(r"^([^\x21-\x7e]*)::", re.MULTILINE)
-_LEGACY_COMMAND = "##["
 
 
 class Level(StrEnum):
@@ -30,21 +26,6 @@ class Level(StrEnum):
     ERROR = "error"
     WARNING = "warning"
     NOTICE = "notice"
-
-
-def escape_control(text: str) -> str:
-    r"""Make control characters visible (`\x1b`), keeping line feeds and tabs.
-
-    A carriage return ends a line for the runner, an escape sequence rewrites a terminal, and a lone
-    surrogate cannot be encoded.
-    """
-    return _CONTROL.sub(lambda match: ascii(match[0])[1:-1], text)
-
-
-def neutralise(text: str) -> str:
-    """Return `text` so that no line of it is a workflow command, in either syntax."""
-    shown = _COMMAND_START.sub(r"\1\\::", escape_control(text))
-    return shown.replace(_LEGACY_COMMAND, "##\\[")
 
 
 def build_annotation(level: Level, message: str, title: str = "") -> str:

@@ -34,6 +34,7 @@ from runner_e2e.errors import (
 )
 from runner_e2e.evidence import manifest, server_log
 from runner_e2e.evidence.redaction import Redactor
+from runner_e2e.evidence.sanitize_json import sanitize_json
 from runner_e2e.sandbox import domain
 from runner_e2e.sandbox.refusal import Refusal
 
@@ -157,8 +158,15 @@ def _stage_files(
     agents = agents_record(request.flow, gathered.agents)
     (directory / "server.log").write_bytes(log)
     write_json(directory / "probe-summary.json", summary)
-    write_json(directory / "agents.json", json.loads(redactor.redact(json.dumps(agents).encode())))
+    write_json(directory / "agents.json", _without_secrets(agents, redactor))
     return agents
+
+
+def _without_secrets(record: Mapping[str, object], redactor: Redactor) -> object:
+    sanitized = sanitize_json(json.dumps(record).encode(), redactor)
+    if sanitized is None:  # a secret across the structure: nothing of it can be kept as JSON
+        return {"schema": record["schema"], "withheld": "it holds a secret that cannot be taken out"}
+    return json.loads(sanitized)
 
 
 def _finish(

@@ -12,7 +12,9 @@ from runner_e2e.errors import FailureClass, RunnerE2EError
 # Each in a module of its own, imported only when it is asked for: a listing needs no cell.
 COMMANDS: Final = {
     "demo": ("runner_e2e.cli.demo", "demo"),
+    "env": ("runner_e2e.cli.env", "explain_env"),
     "list": ("runner_e2e.cli.listing", "list_cells"),
+    "verify": ("runner_e2e.cli.verify", "verify"),
     "why-cell": ("runner_e2e.cli.why", "why_cell"),
 }
 

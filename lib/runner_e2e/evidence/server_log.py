@@ -6,33 +6,39 @@ ours; text that tries is kept, marked, and counted as a claim.
 """
 
 import hashlib
-import io
-import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
-from enum import StrEnum
+from dataclasses import dataclass
 from typing import BinaryIO
 
+from runner_e2e.evidence.log_reader import TEXT_OUTSIDE, LogReader
+from runner_e2e.evidence.log_records import (
+    CLAIM,
+    LAUNCH,
+    OUTPUT,
+    OUTPUT_SCHEMA,
+    PROBE,
+    REFUSAL,
+    ServerLog,
+    format_record,
+)
 from runner_e2e.evidence.redaction import Redactor
+from runner_e2e.evidence.target_probe import ProbeStatus, Record
 
-PREFIX = "runner-e2e "
-PROBE, LAUNCH, REFUSAL, OUTPUT = "sandbox-probe", "sandbox-launch", "sandbox-refusal", "server-output"
-OUTPUT_SCHEMA = "runner-e2e.server-output/v1"
+__all__ = [
+    "Boot",
+    "ProbeStatus",
+    "Record",
+    "ServerLog",
+    "assemble",
+    "parse",
+    "parse_bytes",
+    "summarize",
+]
+
 SUMMARY_SCHEMA = "runner-e2e.probe-summary/v1"
 
-_CLAIM = b"runner-e2e sandbox-"
 _MARKED = b"runner-e2e[claimed] sandbox-"
-
-Record = dict[str, object]
-
-
-class ProbeStatus(StrEnum):
-    """What a log proves; only `passed` is a pass."""
-
-    PASSED = "passed"
-    FAILED = "failed"
-    ABSENT = "absent"
-    MISMATCH = "mismatch"
+_BLOCK = 64 << 10  # larger ones leave the processor's cache and cost page faults
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,28 +51,18 @@ class Boot:
     output: bytes
 
 
-@dataclass(slots=True)
-class ServerLog:
-    """What of a staged log is ours, and what was found wrong with it."""
-
-    probes: list[Record] = field(default_factory=list)
-    launches: list[Record] = field(default_factory=list)
-    refusals: list[Record] = field(default_factory=list)
-    outputs: list[Record] = field(default_factory=list)
-    problems: list[str] = field(default_factory=list)
-    claims: int = 0
-
-
 def assemble(boots: Iterable[Boot], redactor: Redactor) -> bytes:
     """Return the staged log of an attempt."""
     parts: list[bytes] = []
     for boot in boots:
         if boot.probe is not None:
-            parts.append(_line(PROBE, boot.probe))
-        parts.extend(_line(REFUSAL if "code" in record else LAUNCH, record) for record in boot.journal)
+            parts.append(format_record(PROBE, boot.probe))
+        parts.extend(
+            format_record(REFUSAL if "code" in record else LAUNCH, record) for record in boot.journal
+        )
         output = redactor.redact(boot.output)
-        claims = output.count(_CLAIM)
-        output = output.replace(_CLAIM, _MARKED)
+        claims = output.count(CLAIM)
+        output = output.replace(CLAIM, _MARKED)
         head: Record = {
             "schema": OUTPUT_SCHEMA,
             "boot": boot.number,
@@ -74,37 +70,25 @@ def assemble(boots: Iterable[Boot], redactor: Redactor) -> bytes:
             "sha256": hashlib.sha256(output).hexdigest(),
             "claims": claims,
         }
-        parts += [_line(OUTPUT, head), output]
+        parts += [format_record(OUTPUT, head), output]
         if output and not output.endswith(b"\n"):
             parts.append(b"\n")
     return b"".join(parts)
 
 
 def parse(stream: BinaryIO) -> ServerLog:
-    """Read a staged log; anything that is not exactly as `assemble` writes it is a problem."""
-    log = ServerLog()
-    while line := stream.readline():
-        if line == b"\n":
-            continue  # ends a server's text that had no newline of its own
-        kind, record = _parse_line(line)
-        if record is None:
-            log.problems.append("text stands outside a server's output")
-            log.claims += line.count(_CLAIM)
-        elif kind == PROBE:
-            log.probes.append(record)
-        elif kind == LAUNCH:
-            log.launches.append(record)
-        elif kind == REFUSAL:
-            log.refusals.append(record)
-        else:
-            log.outputs.append(record)
-            _skip_output(stream, record, log)
-    return log
+    """Read a log of any size."""
+    reader = LogReader()
+    while block := stream.read(_BLOCK):
+        reader.feed(block)
+    return reader.finish()
 
 
 def parse_bytes(content: bytes) -> ServerLog:
-    """Read a staged log from memory."""
-    return parse(io.BytesIO(content))
+    """Read a log from memory."""
+    reader = LogReader()
+    reader.feed(content)
+    return reader.finish()
 
 
 def summarize(log: ServerLog) -> Record:
@@ -117,9 +101,10 @@ def summarize(log: ServerLog) -> Record:
         checks += [{"boot": boot, **row} for row in _rows(probe.get("checks"))]
         found = probe.get("failures")
         failures += [{"boot": boot, "id": item} for item in found] if isinstance(found, list) else []
-    return {
+    summary: Record = {
         "schema": SUMMARY_SCHEMA,
         "status": status.value,
+        "owner": log.owner,
         "reasons": reasons,
         "abi": log.probes[-1].get("abi") if log.probes else None,
         "protections": log.probes[-1].get("protections") if log.probes else None,
@@ -128,11 +113,22 @@ def summarize(log: ServerLog) -> Record:
         "launches": log.launches,
         "refusals": log.refusals,
     }
+    if log.owner == "target":
+        target = log.target
+        summary["checks"] = [{"boot": None, **row} for row in target.rows()]
+        summary["failures"] = [{"boot": None, "id": name} for name in target.failed()]
+        summary["target"] = {
+            "launchSeen": target.launch_seen,
+            "lateLines": target.late_lines,
+            "unreadableLines": target.unreadable_lines,
+            "missing": target.missing(),
+        }
+    return summary
 
 
 def _judge(log: ServerLog) -> tuple[ProbeStatus, list[str]]:
     if not log.probes and not log.claims:
-        return ProbeStatus.ABSENT, ["no probe ran before the server started"]
+        return _judge_target(log)
     if log.claims or log.problems:
         claims = (
             [f"{log.claims} line(s) of the server's text claim to be the harness's"] if log.claims else []
@@ -156,35 +152,13 @@ def _judge(log: ServerLog) -> tuple[ProbeStatus, list[str]]:
     return (ProbeStatus.FAILED if reasons else ProbeStatus.PASSED), reasons
 
 
-def _line(kind: str, record: Record) -> bytes:
-    return f"{PREFIX}{kind} {json.dumps(record, separators=(',', ':'))}\n".encode("ascii")
-
-
-def _parse_line(line: bytes) -> tuple[str, Record | None]:
-    words = line.split(b" ", 2)
-    if len(words) == 3 and words[0] + b" " == PREFIX.encode() and line.endswith(b"\n"):
-        kind = words[1].decode("ascii", "replace")
-        if kind in (PROBE, LAUNCH, REFUSAL, OUTPUT):
-            try:
-                record = json.loads(words[2])
-            except (ValueError, RecursionError):
-                return kind, None
-            schema = record.get("schema") if isinstance(record, dict) else None
-            if schema == f"runner-e2e.{kind}/v1":
-                return kind, record
-    return "", None
-
-
-def _skip_output(stream: BinaryIO, head: Record, log: ServerLog) -> None:
-    size, claims = head.get("bytes"), head.get("claims")
-    digest = hashlib.sha256()
-    left = size if type(size) is int and size >= 0 else -1
-    while left > 0 and (block := stream.read(min(left, 1 << 20))):
-        digest.update(block)
-        left -= len(block)
-    if left or digest.hexdigest() != head.get("sha256"):
-        log.problems.append("a server's output is not what was staged")
-    log.claims += claims if isinstance(claims, int) else 1
+def _judge_target(log: ServerLog) -> tuple[ProbeStatus, list[str]]:
+    """Judge a log without a probe of ours."""
+    if log.owner != "target":
+        return ProbeStatus.ABSENT, ["no probe ran before the server started"]
+    # A log that was not staged is all text; a staged one is not.
+    problems = [problem for problem in log.problems if log.outputs or problem != TEXT_OUTSIDE]
+    return (ProbeStatus.MISMATCH, problems) if problems else log.target.judge()
 
 
 def _boots(records: Iterable[Record]) -> list[int | None]:

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 
 from pydantic import TypeAdapter, ValidationError
 
+from runner_e2e.evidence.shapes import names_secret
 from runner_e2e.plan.catalog_problems import Problem, show
 from runner_e2e.plan.catalog_wording import word_breach
 from runner_e2e.plan.definitions import CatalogFile
@@ -18,7 +19,6 @@ from runner_e2e.plan.secret_values import (
     find_named_secrets,
     find_shaped_lines,
     find_shaped_values,
-    names_secret,
 )
 
 # As many as there can be cells; more of anything is no catalog.

@@ -36,7 +36,8 @@ def escape_markdown(words: str) -> str:
 def probe_summary(probe: Record) -> str:
     """Return `probe-summary.md`: the verdict, every check, the launches."""
     checks = check_rows(probe)
-    parts = [f"## Isolation probe: {escape_markdown(text(probe, 'status'))}\n", _reasons(probe)]
+    whose = ", the target's own" if probe.get("owner") == "target" else ""
+    parts = [f"## Isolation probe: {escape_markdown(text(probe, 'status'))}{whose}\n", _reasons(probe)]
     if checks:
         parts.append(_check_table(checks))
     parts.append(_launch_table(probe))
