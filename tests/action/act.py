@@ -103,12 +103,13 @@ def perform(
     *,
     workflow: str = "cell.yml",
     options: Sequence[str] = (),
+    event: Path | None = None,
 ) -> Performance:
     """Dispatch a workflow and collect what it left.
 
     `workflow` is one of `tests/action/workflows`, or a path in the repository. `inputs` reach `act` in an
-    event file, as the runner gets them: an argument could be read by every process. `options` are further
-    ones of `act`.
+    event file, as the runner gets them: an argument could be read by every process. `event` is a whole event
+    file instead. `options` are further ones of `act`.
     """
     record, artifacts = home / "record", home / "artifacts"
     for directory in (record, artifacts, home / "cache"):
@@ -124,8 +125,7 @@ def perform(
         f"--env=RECORD_DIRECTORY={record}",
         f"--env=UPLOAD_STORE={artifacts}",
         f"--env=RUNNER_E2E_VENV={environment}",
-        # Of two event files act takes the last.
-        f"--eventpath={_write_event(home, inputs)}",
+        f"--eventpath={event or _write_event(home, inputs)}",
         *options,
     ]
     done = subprocess.run(

@@ -362,12 +362,13 @@ def perform_gate(clone: Path, place: Path, api_url: str, allowed: Sequence[int])
         "GITHUB_TRIGGERING_ACTOR": "hubot",
     }
     options = [
-        f"--eventpath={event_file}",
         f"--actor={ENVIRON['GITHUB_ACTOR']}",
         f"--secret=GITHUB_TOKEN={TOKEN}",
         *(f"--env={name}={value}" for name, value in variables.items()),
     ]
-    return perform(clone, place, place / "venv", {}, workflow="authorize.yml", options=options)
+    return perform(
+        clone, place, place / "venv", {}, workflow="authorize.yml", options=options, event=event_file
+    )
 
 
 def test_the_action_authorizes_without_making_an_environment(clone: Path, place: Path) -> None:

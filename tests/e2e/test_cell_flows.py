@@ -321,7 +321,7 @@ FAULTS = {
         RUNNER,
         "        counts[word] = counts.get(word, 0) + 1\n",
         "        counts[word] = counts.get(word, 0) + 2\n",
-        "ada does not meet matchers[0] (file_contains report.md)",
+        "ada does not meet matchers[1] (file_contains report.md)",
     ),
     "looks-at-nobody": Fault(
         "isolation.scripted.local.three-agents",
