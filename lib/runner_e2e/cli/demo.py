@@ -40,7 +40,7 @@ class _Progress(Reporter):
             self._status.stop()
 
 
-@click.command()
+@click.command(short_help="Run the reference cell, and show what each agent reached.")
 @click.option("--no-sandbox", is_flag=True, help="Launch without the domain, to see what it closes. Exits 3.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of tables.")
 @click.option(
