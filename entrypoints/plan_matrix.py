@@ -17,10 +17,9 @@ from runner_e2e.actions.plan_inputs import REFERENCE_CATALOG, PlanInputs, Target
 from runner_e2e.actions.plan_publication import publish_plan, warn_of_daytona, warn_of_names
 from runner_e2e.actions.surface import ActionSurface
 from runner_e2e.cell.flow import check_local
-from runner_e2e.plan.campaign import Campaign, plan_from_catalog, plan_from_target
+from runner_e2e.plan.campaign import Campaign, plan_from_catalog
 from runner_e2e.plan.catalog import find_catalog, read_catalog
 from runner_e2e.plan.keys import hidden_names
-from runner_e2e.plan.listing import Run, split_command
 from runner_e2e.plan.matrix import choose_max_parallel, plan_outputs
 from runner_e2e.plan.selection import take_selected_id
 
@@ -64,21 +63,23 @@ def _select(inputs: PlanInputs, environ: Mapping[str, str]) -> Campaign:
             return plan_from_catalog(
                 catalog, inputs.selectors, named_keys=inputs.keys, secret=secret, check=check_local
             )
-    run = _build_run(inputs.listing, inputs.target_sha, environ)
-    with hidden_names(active=secret is not None):
-        return plan_from_target(run, inputs.selectors, inputs.transport, secret=secret)
+    return _ask_target(inputs, inputs.listing, environ)
 
 
-def _build_run(listing: TargetCommand, sha: str | None, environ: Mapping[str, str]) -> Run:
+def _ask_target(inputs: PlanInputs, listing: TargetCommand, environ: Mapping[str, str]) -> Campaign:
     # Only a listing needs these, and each costs every plan that reads a file.
+    from runner_e2e.plan.listing import split_command  # noqa: PLC0415
     from runner_e2e.plan.listing_process import build_run  # noqa: PLC0415
     from runner_e2e.plan.local_objects import open_checkout  # noqa: PLC0415
     from runner_e2e.plan.target import check_head  # noqa: PLC0415
+    from runner_e2e.plan.target_campaign import plan_from_target  # noqa: PLC0415
 
-    if sha is not None:
+    if inputs.target_sha is not None:
         with open_checkout(listing.directory, os.geteuid()) as checkout:
-            check_head(checkout, sha)
-    return build_run(split_command(listing.command), listing.directory, environ, listing.pass_env)
+            check_head(checkout, inputs.target_sha)
+    run = build_run(split_command(listing.command), listing.directory, environ, listing.pass_env)
+    with hidden_names(active=inputs.key_secret is not None):
+        return plan_from_target(run, inputs.selectors, inputs.transport, secret=inputs.key_secret)
 
 
 if __name__ == "__main__":

@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 import pytest
 
 from runner_e2e.errors import InputError
-from runner_e2e.plan.campaign import plan_from_catalog, plan_from_target
+from runner_e2e.plan.campaign import plan_from_catalog
 from runner_e2e.plan.keys import build_key
 from runner_e2e.plan.selection import Selectors
+from runner_e2e.plan.target_campaign import plan_from_target
 from unit.plan_cells import build_catalog, build_cell
 
 SECRET = "0123456789abcdef0123456789abcdef"

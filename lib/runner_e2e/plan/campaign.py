@@ -1,4 +1,4 @@
-"""From selectors to the cells of a campaign, whether a catalog file or the target itself lists them. Pure."""
+"""From selectors to the cells of a campaign. Pure."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from runner_e2e.errors import InputError
 from runner_e2e.plan.cells import Catalog, Execution
 from runner_e2e.plan.keys import build_keys, find_ids
-from runner_e2e.plan.listing import Run, Transport, list_target
 from runner_e2e.plan.matrix import Job, build_jobs
 from runner_e2e.plan.selection import Selectors, select
 
@@ -63,12 +62,3 @@ def _check_cell(execution: Execution, check: Callable[[Execution], object]) -> N
         check(execution)
     except InputError as error:
         raise InputError(f"{execution.id}: {error.problem}", error.remedy) from error
-
-
-def plan_from_target(
-    run: Run, selectors: Selectors, transport: Transport, *, secret: str | None = None
-) -> Campaign:
-    """Return the selected cells as the target's own harness lists them."""
-    matrix = list_target(run, selectors, transport)
-    keys = None if secret is None else build_keys(secret, matrix.execution_ids)
-    return Campaign(matrix.jobs, matrix.execution_ids, keys, notes=matrix.notes)
