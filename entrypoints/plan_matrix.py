@@ -11,6 +11,7 @@ from runner_e2e.actions.packages import require_packages
 
 require_packages("plan_matrix.py")
 
+from runner_e2e.actions.command_files import unchanged_files
 from runner_e2e.actions.entry import run_entry, start
 from runner_e2e.actions.inputs import read_inputs
 from runner_e2e.actions.plan_inputs import REFERENCE_CATALOG, PlanInputs, TargetCommand, parse_plan
@@ -78,7 +79,7 @@ def _ask_target(inputs: PlanInputs, listing: TargetCommand, environ: Mapping[str
         with open_checkout(listing.directory, os.geteuid()) as checkout:
             check_head(checkout, inputs.target_sha)
     run = build_run(split_command(listing.command), listing.directory, environ, listing.pass_env)
-    with hidden_names(active=inputs.key_secret is not None):
+    with unchanged_files(environ), hidden_names(active=inputs.key_secret is not None):
         return plan_from_target(run, inputs.selectors, inputs.transport, secret=inputs.key_secret)
 
 

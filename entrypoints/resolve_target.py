@@ -12,6 +12,7 @@ from runner_e2e.actions.packages import require_packages
 
 require_packages("resolve_target.py")
 
+from runner_e2e.actions.command_files import unchanged_files
 from runner_e2e.actions.entry import run_entry, start
 from runner_e2e.actions.github_client import GitHubClient
 from runner_e2e.actions.inputs import read_inputs
@@ -86,7 +87,8 @@ def _build_probe(listing: TargetCommand, environ: Mapping[str, str]) -> Probe:
     run = build_run(split_command(listing.command), listing.directory, environ, listing.pass_env)
 
     def probe() -> Support:
-        return probe_transport(run).result
+        with unchanged_files(environ):
+            return probe_transport(run).result
 
     return probe
 

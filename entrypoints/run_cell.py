@@ -21,6 +21,7 @@ if __name__ == "__main__":
 
 from runner_e2e.actions.artifact import build_artifact_name, read_run_attempt, read_run_id
 from runner_e2e.actions.cell_inputs import RunCell, parse_run_cell
+from runner_e2e.actions.entry import start
 from runner_e2e.actions.inputs import read_inputs
 from runner_e2e.actions.publication import (
     SurfaceReporter,
@@ -88,7 +89,7 @@ def _refuse_arguments(argv: Sequence[str]) -> None:
 
 def _run(cell: RunCell, environ: Mapping[str, str], surface: ActionSurface, parent: Path) -> int:
     request = _build_request(cell, environ, surface, parent)
-    evidence = parent / request.key
+    evidence = parent / request.directory
     fresh = not evidence.exists()
     if fresh:
         name = build_artifact_name(
@@ -147,7 +148,4 @@ def _keep_traceback(environ: Mapping[str, str], parent: Path, error: Exception) 
 
 
 if __name__ == "__main__":
-    if sys.stdout is None:  # closed by the caller: the evidence and the status still tell
-        sys.stdout = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 - open to the end
-    sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace")  # type: ignore[union-attr]  # a file
-    raise SystemExit(main(sys.argv[1:], os.environ))
+    raise SystemExit(start(main, os.environ))

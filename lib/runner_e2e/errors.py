@@ -106,7 +106,7 @@ class CancelledError(RunnerE2EError):
     failure_class = FailureClass.CANCELLED
 
     def __init__(self, signum: int) -> None:
-        super().__init__(f"Stopped by signal {signum}", "Start the cell again if you need it")
+        super().__init__(f"Stopped by signal {signum}", "Start it again if you need it")
         self.signum = signum
 
     @property

@@ -374,3 +374,24 @@ def test_the_spy_would_have_read_them(place: Path) -> None:
     )
 
     assert "a-key-secret-of-a-test" in spied.read_text(encoding="utf-8")
+
+
+def test_what_the_targets_code_writes_for_later_steps_is_undone_and_refused(
+    run: Callable[..., Ended], target: Target
+) -> None:
+    forge = 'sh -c \'echo artifact-name=x >>"$1"; shift 2; exec "$@"\' sh'
+    place = target.directory.parent / "runner-files" / "output"
+    harness = f"{forge} {place} -- {HARNESS}"
+
+    ended = run(
+        "plan",
+        {
+            "all": "true",
+            "harness": "command",
+            "target-path": str(target.directory),
+            "harness-command": harness,
+        },
+    )
+
+    assert (ended.status, ended.outputs) == (3, {}), ended.log
+    assert "GITHUB_OUTPUT" in ended.commands[0].message

@@ -38,7 +38,9 @@ def test_the_default_cell_is_what_the_catalog_says_it_is() -> None:
     cell = CELLS[DEFAULT_CELL]
 
     assert plan_flow(cell) == DEFAULT_FLOW
-    assert CellRequest(environ={}).for_cell(cell) == CellRequest(environ={})
+    assert CellRequest(environ={}).for_cell(cell) == CellRequest(
+        environ={}, definition=cell.suite_definition_hash
+    )
 
 
 @pytest.mark.parametrize("name", LOCAL)

@@ -487,8 +487,7 @@ def test_what_the_input_names_is_hidden_by_its_real_name(root: AttemptRoot, tmp_
 
 def test_what_describes_cells_is_hidden(root: AttemptRoot, tmp_path: Path) -> None:
     """Every case stands there, with what it expects."""
-    own = tmp_path / "catalogs" / "own.yaml"
-    plant(own)
+    own = PROJECT / "docs" / "catalog.md"
     (tmp_path / "link.yaml").symlink_to(own)
 
     assert places_of(root).extra == (CATALOGS,)
@@ -500,8 +499,9 @@ def test_a_catalog_that_cannot_be_hidden_is_refused(root: AttemptRoot, tmp_path:
     """Where agents make their temporary files no entry can be kept from them without the rest."""
     (tmp_path / "link.yaml").symlink_to("/tmp")
 
-    with pytest.raises(InputError, match="directory of its own"):
-        places_of(root, catalog=tmp_path / "link.yaml")
+    for path in (tmp_path / "link.yaml", plant(tmp_path / "deep" / "down" / "own.yaml")):
+        with pytest.raises(InputError, match="not below /tmp"):
+            places_of(root, catalog=path)
 
 
 def test_an_input_that_hides_nothing_or_everything_is_refused(root: AttemptRoot, tmp_path: Path) -> None:

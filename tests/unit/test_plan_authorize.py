@@ -176,7 +176,9 @@ def test_a_variable_that_is_not_set_is_refused(name: str) -> None:
     ("path", "value", "problem"),
     [
         *(
-            pytest.param(key, {}, "not that of event workflow_dispatch", id=f"with-{key}")
+            pytest.param(
+                key, "x" if key == "schedule" else {}, "not that of event workflow_dispatch", id=f"with-{key}"
+            )
             for key in (
                 "action",
                 "check_run",
@@ -454,3 +456,11 @@ def test_any_bytes_are_an_event_file_or_refused(content: bytes) -> None:
 
     assert isinstance(load_json(content), dict)
     assert event.sender is None
+
+
+@pytest.mark.parametrize("value", [None, 1, {}, ["47 8 * * 0"]])
+def test_a_schedule_that_is_no_text_is_refused(value: object) -> None:
+    event = json.dumps({**SCHEDULE, "schedule": value}).encode()
+
+    with pytest.raises(InputError, match="malformed schedule"):
+        decide({**ENVIRON, "GITHUB_EVENT_NAME": "schedule"}, event)

@@ -8,6 +8,7 @@ import pytest
 from runner_e2e.errors import InputError
 from runner_e2e.plan.campaign import plan_from_catalog
 from runner_e2e.plan.keys import build_key
+from runner_e2e.plan.resolution import resolve_cell
 from runner_e2e.plan.selection import Selectors
 from runner_e2e.plan.target_campaign import plan_from_target
 from unit.plan_cells import build_catalog, build_cell
@@ -97,3 +98,41 @@ def test_an_id_never_stands_in_the_question(transport: str) -> None:
     plan_from_target(target, Selectors(ids=("core.p.local.a",)), "env" if transport == "env" else "argv")
 
     assert not [word for question in target.asked for word in question if "core.p.local.a" in word]
+
+
+def test_behind_keys_a_timeout_tells_no_cell_from_another_of_its_kind() -> None:
+    catalog = build_catalog(
+        build_cell("core.p.local.short", attempt_ms=300_000),
+        build_cell("core.p.local.long", attempt_ms=900_000),
+        build_cell("core.p.daytona.short", attempt_ms=300_000),
+        build_cell("core.paid.local.short", attempt_ms=300_000, credential="OPENAI_API_KEY"),
+    )
+    selectors = Selectors(cases=("short",))
+
+    plain = plan_from_catalog(catalog, selectors)
+    opaque = plan_from_catalog(catalog, selectors, secret=SECRET)
+
+    assert {job.execution_id: job.timeout_minutes for job in plain.jobs} == {
+        "core.p.local.short": 25,
+        "core.p.daytona.short": 40,
+        "core.paid.local.short": 25,
+    }
+    assert {job.execution_id: job.timeout_minutes for job in opaque.jobs} == {
+        "core.p.local.short": 38,
+        "core.p.daytona.short": 40,
+        "core.paid.local.short": 25,
+    }
+
+
+def test_a_row_behind_a_key_is_resolved_with_its_common_timeout() -> None:
+    catalog = build_catalog(
+        build_cell("core.p.local.short", attempt_ms=300_000),
+        build_cell("core.p.local.long", attempt_ms=900_000),
+    )
+    key = build_key(SECRET, "core.p.local.short")
+
+    found = resolve_cell(catalog, key=key, key_secret=SECRET, said={"key": key, "timeoutMinutes": 38})
+
+    assert found.id == "core.p.local.short"
+    with pytest.raises(InputError, match="timeoutMinutes"):
+        resolve_cell(catalog, key=key, key_secret=SECRET, said={"key": key, "timeoutMinutes": 25})

@@ -28,7 +28,7 @@ ANY_TEXT = st.text(st.characters(exclude_categories=()), max_size=20)
     [
         # printf %s "$id" | openssl dgst -sha256 -hmac "$secret"
         pytest.param(SECRET, DOTTED, "c-2b3d1e6d68a7", id="ascii"),
-        pytest.param("é" * 8, "s.p.local.c", "c-10b09cbd0716", id="utf-8-secret"),
+        pytest.param("éàüöñçßø", "s.p.local.c", "c-c51e76da74a5", id="utf-8-secret"),
     ],
 )
 def test_a_key_is_the_plain_hmac_of_the_id(secret: str, execution_id: str, key: str) -> None:
@@ -99,9 +99,17 @@ def test_a_secret_that_could_be_guessed_is_refused(secret: str) -> None:
 
 
 def test_bytes_that_are_no_utf_8_count_as_they_are() -> None:
-    assert build_key("\udcff" * 16, DOTTED) != build_key("\udcfe" * 16, DOTTED)
+    odd = "".join(chr(0xDC80 + number) for number in range(16))
+
+    assert build_key(odd, DOTTED) != build_key(odd[::-1], DOTTED)
     with pytest.raises(InputError, match="fewer than 16 bytes"):
-        build_key("\udcff" * 15, DOTTED)
+        build_key(odd[1:], DOTTED)
+
+
+@pytest.mark.parametrize("secret", ["a" * 64, "ab" * 16, "password" * 3])
+def test_a_secret_of_a_few_characters_is_refused(secret: str) -> None:
+    with pytest.raises(KeyRefusedError, match="repeats a few characters"):
+        build_key(secret, DOTTED)
 
 
 def test_a_secret_that_is_no_text_is_refused_without_showing_it() -> None:

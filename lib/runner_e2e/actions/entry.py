@@ -71,8 +71,7 @@ def _describe_frames(error: Exception) -> list[str]:
 
 def publish_stop(surface: Surface, error: RunnerE2EError) -> int:
     """Say why a planning command stopped and what to change; return the exit status."""
-    with contextlib.suppress(OSError):  # a log that cannot be written: the exit status still tells
-        surface.error(str(error), TITLE)
+    surface.error(str(error), TITLE)
     if surface.for_person:
         return error.exit_code  # a person has just read it
     with contextlib.suppress(RunnerE2EError):

@@ -1,5 +1,6 @@
 """Appending to the files through which the runner takes outputs and summaries."""
 
+import contextlib
 import fcntl
 import os
 from collections.abc import Callable
@@ -28,6 +29,11 @@ def append_block(path: Path, build: Callable[[int], bytes]) -> None:
         unfinished = size > 0 and os.pread(descriptor, 1, size - 1) != b"\n"
         start = b"\n" if unfinished else b""
         _write_all_or_nothing(descriptor, start + build(size + len(start)), size)
+    except OSError as error:
+        raise RunnerE2EError(
+            f"The runner's command file cannot be used ({error.strerror})",
+            "Check that it is an ordinary file on a disk with free space",
+        ) from error
     finally:
         os.close(descriptor)
 
@@ -37,7 +43,8 @@ def _write_all_or_nothing(descriptor: int, block: bytes, size: int) -> None:
     try:
         written = os.write(descriptor, block)
     except OSError as error:
-        os.ftruncate(descriptor, size)
+        with contextlib.suppress(OSError):  # what is no ordinary file cannot be cut
+            os.ftruncate(descriptor, size)
         raise RunnerE2EError(
             f"The runner's command file cannot be written ({error.strerror})", remedy
         ) from error

@@ -28,7 +28,7 @@ _DEFAULT_CATALOGS = {
     Harness.BUILT_IN: "paperclip",
     Harness.COMMAND: TARGET_CATALOG,
 }
-_USED_BY_LISTING = frozenset({"harness-command", "pass-env", "target-path"})
+_USED_BY_LISTING = frozenset({"harness-command", "pass-env", "target-path", "target-sha"})
 _USED_BY_PLAN = frozenset(
     {
         "all",
@@ -46,7 +46,6 @@ _USED_BY_PLAN = frozenset(
         "require-hidden-id",
         "selected-id-transport",
         "suite",
-        "target-sha",
     }
 )
 _USED_BY_RESOLVE = frozenset(

@@ -7,7 +7,7 @@ drops those beyond its limit. It must not decide what is said.
 import html
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TextIO
 
@@ -133,9 +133,11 @@ class ActionSurface:
             self.line(f"{level}: {f'{title}: ' if title else ''}{message}")
 
     def _print(self, text: str) -> None:
-        # Flushed at once: children share the stream's descriptor and must not overtake.
-        self._stream.write(f"{text}\n")
-        self._stream.flush()
+        # Flushed at once: children share the stream's descriptor and must not overtake. A log that cannot
+        # be written is let go: outputs, evidence and the exit status still tell.
+        with suppress(OSError):
+            self._stream.write(f"{text}\n")
+            self._stream.flush()
 
 
 def _missing_file(variable: str) -> RunnerE2EError:

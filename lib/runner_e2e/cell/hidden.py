@@ -21,6 +21,9 @@ _NEEDED = ("/bin/sh", "/dev/null", "/lib", "/usr/lib", "/usr/bin", "/usr/bin/pyt
 # Hiding an entry of one of these would keep agents from making others in it.
 _SHARED = frozenset(Path(path) for path in ("/", "/tmp", "/var/tmp", "/dev/shm"))  # noqa: S108 - to compare
 
+# Where a launch may make entries, whatever it is about.
+_SCRATCH = (Path("/tmp"), Path("/dev/shm"))  # noqa: S108 - to compare
+
 
 def harness_places(request: CellRequest, root: AttemptRoot) -> HarnessPlaces:
     """Return where the harness lies on this host; refuses a `hide` that cannot be honoured."""
@@ -40,7 +43,7 @@ def harness_places(request: CellRequest, root: AttemptRoot) -> HarnessPlaces:
         environment=PurePosixPath(sys.prefix) if sys.prefix != sys.base_prefix else None,
         target=PurePosixPath(root.target),
         homes=tuple(PurePosixPath(home) for home in sorted(homes) if home.startswith("/")),
-        evidence=PurePosixPath((request.evidence_parent / request.key).resolve()),
+        evidence=PurePosixPath((request.evidence_parent / request.directory).resolve()),
         extra=tuple(
             PurePosixPath(path) for path in (*(p.resolve() for p in request.hide), *_catalogs(request))
         ),
@@ -53,12 +56,17 @@ def _catalogs(request: CellRequest) -> list[Path]:
     if request.catalog is None or not request.catalog.exists():
         return found
     catalog = request.catalog.resolve()
-    if catalog.parent in _SHARED:
+    if catalog.parent in _SHARED or any(_closes(path, catalog) for path in _SCRATCH):
         raise InputError(
-            f"The catalog lies directly in {catalog.parent}, where agents work, so it cannot be hidden",
-            "Put it into a directory of its own",
+            f"The catalog lies in {catalog.parent}, and hiding it there would close a place that agents need",
+            "Put it into a directory that is not below /tmp or /dev/shm, such as the workspace",
         )
     return found if any(catalog.is_relative_to(path) for path in found) else [*found, catalog]
+
+
+def _closes(shared: Path, hidden: Path) -> bool:
+    """Whether hiding a path is what closes a shared directory: no entry can be made above what is hidden."""
+    return hidden.is_relative_to(shared) and not PROJECT.is_relative_to(shared)
 
 
 def user_home() -> str:

@@ -23,7 +23,7 @@ class CellRecord:
     @classmethod
     def start(cls, request: CellRequest) -> "CellRecord":
         """Create the evidence directory, which must not exist, and write the first record."""
-        directory = request.evidence_parent / request.key
+        directory = request.evidence_parent / request.directory
         try:
             request.evidence_parent.mkdir(parents=True, exist_ok=True)
             directory.mkdir(mode=0o700)
@@ -37,7 +37,10 @@ class CellRecord:
                 f"The evidence directory {directory} cannot be made: {error.strerror}",
                 "Name a directory that can be written",
             ) from error
-        identity = {"id": request.cell_id} if request.key == request.cell_id else {"key": request.key}
+        # Behind a key the definition's hash would tell the suite.
+        identity: dict[str, object] = {"key": request.key}
+        if request.key == request.cell_id:
+            identity = {"id": request.cell_id, "suiteDefinitionHash": request.definition}
         record = cls(
             directory,
             {

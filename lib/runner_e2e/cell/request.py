@@ -9,12 +9,15 @@ from typing import TYPE_CHECKING, Protocol
 
 from runner_e2e.cell.flow import DEFAULT_FLOW, Flow, plan_flow
 from runner_e2e.errors import FailureClass, InputError
+from runner_e2e.evidence.artifact_names import map_name
 from runner_e2e.sandbox.rules import DEFAULT_MINIMUM, LOWEST_USABLE
 
 if TYPE_CHECKING:
     from runner_e2e.plan.cells import Execution
 
 PROJECT = Path(__file__).resolve().parents[3]
+# Of 255 that file systems take; temporary names add some.
+MAX_DIRECTORY_BYTES = 200
 DEFAULT_CELL = "isolation.scripted.local.two-agents"
 
 
@@ -49,13 +52,14 @@ class Status(StrEnum):
 class CellRequest:
     """One cell to run on the embedded reference; the default cell needs no catalog.
 
-    `key` names directories and artifacts; `catalog` is the file that describes the cell, to be hidden
-    from agents. `environ` is the harness's own environment, of which no child gets more than
-    `isolation.environment` passes on.
+    `key` names directories and artifacts; `definition` is the hash of the suite's definition; `catalog` is
+    the file that describes the cell, to be hidden from agents. `environ` is the harness's own environment,
+    of which no child gets more than `isolation.environment` passes on.
     """
 
     cell_id: str = DEFAULT_CELL
     key: str = DEFAULT_CELL
+    definition: str | None = None
     flow: Flow = DEFAULT_FLOW
     catalog: Path | None = None
     harness: str = "reference"
@@ -85,6 +89,11 @@ class CellRequest:
                 "Set sandbox-preset to compatible as well",
             )
 
+    @property
+    def directory(self) -> str:
+        """Name of the evidence directory: the key, mapped where a file system would refuse it."""
+        return map_name(self.key, MAX_DIRECTORY_BYTES)
+
     def for_cell(self, execution: "Execution", key: str | None = None) -> "CellRequest":
         """Return this request for a catalog's cell; `key` names it where others can read.
 
@@ -94,6 +103,7 @@ class CellRequest:
             self,
             cell_id=execution.id,
             key=execution.id if key is None else key,
+            definition=execution.suite_definition_hash,
             flow=plan_flow(execution),
             deadline_s=execution.task.attempt_timeout_ms.of(execution.environment.id) / 1000,
         )

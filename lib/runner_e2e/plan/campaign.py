@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from runner_e2e.errors import InputError
 from runner_e2e.plan.cells import Catalog, Execution
 from runner_e2e.plan.keys import build_keys, find_ids
-from runner_e2e.plan.matrix import Job, build_jobs
+from runner_e2e.plan.matrix import Job, build_jobs, compute_common_timeouts, level_timeouts
 from runner_e2e.plan.selection import Selectors, select
 
 
@@ -49,8 +49,11 @@ def plan_from_catalog(
     if check is not None:
         for execution in executions:
             _check_cell(execution, check)
+    jobs = build_jobs(executions)
+    if keys is not None:
+        jobs = level_timeouts(jobs, compute_common_timeouts(catalog.executions))
     return Campaign(
-        jobs=build_jobs(executions),
+        jobs=jobs,
         execution_ids=[execution.id for execution in executions],
         keys=keys,
         runs=sum(execution.task.expected_run_count for execution in executions),

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from runner_e2e.errors import CancelledError, FailureClass, InputError, RunnerE2EError
 
 MIN_SECRET_BYTES = 16
+MIN_DISTINCT_BYTES = 8
 
 _KEY_DIGITS = 12
 _NEW_SECRET = "Make one with `openssl rand -hex 32` and give it as key-secret"  # noqa: S105 - a command
@@ -102,5 +103,9 @@ def _encode_secret(secret: str) -> bytes:
         raise KeyRefusedError(
             f"The secret of the opaque keys has fewer than {MIN_SECRET_BYTES} bytes, so it could be guessed",
             _NEW_SECRET,
+        )
+    if len(set(encoded)) < MIN_DISTINCT_BYTES:
+        raise KeyRefusedError(
+            "The secret of the opaque keys repeats a few characters, so it could be guessed", _NEW_SECRET
         )
     return encoded

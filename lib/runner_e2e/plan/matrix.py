@@ -7,7 +7,7 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from operator import itemgetter
 from typing import TypeVar
 
@@ -72,6 +72,28 @@ def compute_timeout_minutes(environment_id: str, attempt_timeout_ms: int) -> int
     """Return the minutes of a job: room for two attempts, never less than the environment's least."""
     needed_ms = _ATTEMPTS * (attempt_timeout_ms + _ATTEMPT_MARGIN_MS) + _JOB_MARGIN_MS
     return max(_LEAST_MINUTES[environment_id], -(-needed_ms // _MINUTE_MS))
+
+
+def compute_common_timeouts(executions: Iterable[Execution]) -> dict[tuple[str, str | None], int]:
+    """Return the longest timeout, in minutes, of all cells with the same environment and credential.
+
+    Behind opaque keys it is the timeout of each of them: a cell's own would tell which one it is.
+    """
+    longest: dict[tuple[str, str | None], int] = {}
+    for cell in executions:
+        group = (cell.environment.id, cell.profile.credential)
+        own = compute_timeout_minutes(
+            cell.environment.id, cell.task.attempt_timeout_ms.of(cell.environment.id)
+        )
+        longest[group] = max(longest.get(group, 0), own)
+    return longest
+
+
+def level_timeouts(jobs: Iterable[Job], common: Mapping[tuple[str, str | None], int]) -> tuple[Job, ...]:
+    """Return the jobs with the common timeout of their environment and credential."""
+    return tuple(
+        replace(job, timeout_minutes=common[job.environment_id, job.credential_name]) for job in jobs
+    )
 
 
 def row(job: Job) -> dict[str, object]:

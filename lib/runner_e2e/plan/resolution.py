@@ -14,7 +14,7 @@ from runner_e2e.plan.cells import Catalog, Execution
 from runner_e2e.plan.definitions import ATTENDED_FLOWS
 from runner_e2e.plan.ids import split_execution_id
 from runner_e2e.plan.keys import resolve_key
-from runner_e2e.plan.matrix import build_jobs, row
+from runner_e2e.plan.matrix import build_jobs, compute_common_timeouts, level_timeouts, row
 
 # Looking for a near name costs about 20 µs for each candidate.
 _MOST_COMPARED = 5000
@@ -45,7 +45,7 @@ def resolve_cell(
     if execution_id is None:
         raise InputError("No cell is named", "Give an execution id, or a row of the matrix as plan made it")
     found = find_cell(catalog, execution_id)
-    _compare(found, said, key)
+    _compare(catalog, found, said, key)
     return found
 
 
@@ -57,11 +57,14 @@ def find_cell(catalog: Catalog, execution_id: str) -> Execution:
     return found
 
 
-def _compare(execution: Execution, said: Mapping[str, object], key: str | None) -> None:
+def _compare(catalog: Catalog, execution: Execution, said: Mapping[str, object], key: str | None) -> None:
     if key is not None and execution.task.flow in ATTENDED_FLOWS:
         # What `build_jobs` says of it names the flow.
         raise InputError("The key names an attended journey, which no CI job runs", "Plan again")
-    (job,) = build_jobs([execution])
+    jobs = build_jobs([execution])
+    if key is not None:
+        jobs = level_timeouts(jobs, compute_common_timeouts(catalog.executions))
+    (job,) = jobs
     known = {**row(job), "key": key}
     differing = sorted(
         name for name, value in said.items() if name not in known or not _same(value, known[name])

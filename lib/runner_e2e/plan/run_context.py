@@ -115,6 +115,8 @@ def parse_event(content: bytes) -> Event:
     ref = payload.get("ref")
     if "ref" in payload and not _matches(_REF, ref):
         raise _malformed_event("has a malformed ref")
+    if "schedule" in payload and not isinstance(payload["schedule"], str):
+        raise _malformed_event("has a malformed schedule")
     return Event(
         keys=frozenset(payload),
         ref=ref,
