@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler
@@ -17,6 +18,8 @@ from action.act import commit, git
 from action.github_api import answer, serving
 from action.runner_model import LogCommand, read_command_file, read_log
 from action.workflow_rules import PROJECT
+from runner_e2e.actions.github_client import GitHubClient
+from runner_e2e.errors import RunnerE2EError, TransientInfrastructureError
 
 TOKEN = "ghs_a-token-for-a-test"
 REPOSITORY, REPOSITORY_ID, BRANCH = "octo-org/app", 77, "feature/100%-done"
@@ -395,3 +398,60 @@ def test_what_the_targets_code_writes_for_later_steps_is_undone_and_refused(
 
     assert (ended.status, ended.outputs) == (3, {}), ended.log
     assert "GITHUB_OUTPUT" in ended.commands[0].message
+
+
+def drip(handler: BaseHTTPRequestHandler, head: bytes) -> None:
+    """Send `head`, and then one byte after another, none of which ends the answer."""
+    handler.wfile.write(head)
+    try:
+        for _ in range(600):
+            handler.wfile.write(b"a")
+            handler.wfile.flush()
+            time.sleep(0.1)
+    except OSError:
+        pass  # nobody listens any more
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        pytest.param(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n", id="body"),
+        pytest.param(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\nX-Slow: ", id="header"),
+        pytest.param(b"HTTP/1.1 ", id="status"),
+        pytest.param(b"HTTP/1.1 301 Moved\r\nLocation: /x\r\nContent-Length: 1000\r\n\r\n", id="redirect"),
+    ],
+)
+def test_a_server_that_sends_byte_by_byte_is_left_at_the_deadline(head: bytes) -> None:
+    with serving(lambda handler: drip(handler, head)) as api:
+        started = time.monotonic()
+        with GitHubClient(api.url, TOKEN, deadline_s=1) as client:
+            if b"301" in head:
+                # A redirect is judged by its headers: out of the API's repositories.
+                with pytest.raises(RunnerE2EError, match="redirects"):
+                    client.repository(REPOSITORY)
+            else:
+                with pytest.raises(TransientInfrastructureError, match="within the 1 s"):
+                    client.repository(REPOSITORY)
+        took = time.monotonic() - started
+
+    assert took < 5
+
+
+def test_a_server_on_this_machine_is_asked_without_the_proxy(
+    run: Callable[..., Ended], target: Target
+) -> None:
+    inputs = {"target-branch": BRANCH, "github-token": TOKEN}
+
+    with serving(answer(502)) as proxy, serving(target.reply) as api:
+        ended = run(
+            "resolve",
+            inputs,
+            GITHUB_API_URL=api.url,
+            http_proxy=proxy.url,
+            HTTP_PROXY=proxy.url,
+            ALL_PROXY=proxy.url,
+        )
+
+    assert ended.status == 0, ended.log
+    assert proxy.requests == []
+    assert api.requests != []

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import base64
+import gzip
 import json
 import logging
 import re
+import threading
+import tracemalloc
+from itertools import count
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
@@ -15,8 +19,9 @@ import responses
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runner_e2e.actions.github_client import GitHubClient
-from runner_e2e.actions.github_waiting import BUDGET_S, MAX_TRIES, Clock
+from runner_e2e.actions.github_client import MAX_ANSWER_BYTES, MAX_BLOB_ANSWER_BYTES, GitHubClient
+from runner_e2e.actions.github_transport import Transport
+from runner_e2e.actions.github_waiting import BUDGET_S, DEADLINE_S, MAX_TRIES, Clock
 from runner_e2e.errors import InputError, RunnerE2EError, TransientInfrastructureError
 from runner_e2e.plan.branches import is_branch_name
 from runner_e2e.plan.objects import MAX_FILE_BYTES, Entry, LargeObjectError
@@ -401,7 +406,7 @@ def test_a_rate_limit_beyond_the_budget_says_when_it_ends(
     api: responses.RequestsMock, time: FakeTime, answer: Mapping[str, Any], until: str
 ) -> None:
     # The request itself takes a moment, so that a whole minute no longer fits.
-    ticks = iter([0.0, 0.5])
+    ticks = count(0.0, 0.5)
     clock = Clock(time.sleep, lambda: next(ticks), lambda: NOW, lambda: 0.0)
     api.get(APP, **answer)
 
@@ -701,6 +706,153 @@ def test_a_file_that_is_listed_as_too_large_is_not_asked_for(client: GitHubClien
         client.objects(HOME).blob(Entry(0o100644, SHA, MAX_FILE_BYTES + 1))
 
     assert client.requests == 0
+
+
+# Limits
+
+
+def test_all_requests_together_have_one_deadline(api: responses.RequestsMock, time: FakeTime) -> None:
+    def dawdle(_: requests.PreparedRequest) -> tuple[int, dict[str, str], str]:
+        time.at += DEADLINE_S / 3
+        return 200, {}, json.dumps(REPOSITORY)
+
+    api.add_callback(responses.GET, APP, callback=dawdle)
+    client = GitHubClient(API, TOKEN, time.clock())
+    time.at = 9_000.0  # what happens before the first request does not count
+    for _ in range(3):
+        assert client.repository("octo/app") == HOME
+
+    with pytest.raises(TransientInfrastructureError, match="120 s"):
+        client.repository("octo/app")
+
+    assert client.requests == 3
+
+
+def test_no_pause_reaches_beyond_the_deadline(api: responses.RequestsMock, time: FakeTime) -> None:
+    api.get(APP, status=503, headers={"Retry-After": "20"})
+
+    with pytest.raises(TransientInfrastructureError, match="within the 25 s"):
+        GitHubClient(API, TOKEN, time.clock(chance=0.99), deadline_s=25).repository("octo/app")
+
+    assert (time.slept, time.at) == ([25], 25)
+
+
+@pytest.mark.parametrize("within_s", [0.0, 0.01])
+def test_an_answer_that_does_not_come_is_not_waited_for(api: responses.RequestsMock, within_s: float) -> None:
+    asked, gate, answered = threading.Event(), threading.Event(), threading.Event()
+
+    def hang(_: requests.PreparedRequest) -> tuple[int, dict[str, str], str]:
+        asked.set()
+        gate.wait(2)
+        answered.set()
+        return 200, {}, ""
+
+    api.add_callback(responses.GET, f"{SENT}/x", callback=hang)
+    try:
+        with pytest.raises(TimeoutError):
+            Transport(API, TOKEN).send("/x", within_s, 1000)
+    finally:
+        # The thread of the request must have come to its end before the mock goes away.
+        assert asked.wait(10)
+        gate.set()
+        assert answered.wait(10)
+
+
+@pytest.mark.parametrize(
+    ("limit", "complete"),
+    [pytest.param(9, False, id="above"), pytest.param(10, True, id="at"), pytest.param(11, True, id="below")],
+)
+def test_a_body_is_cut_off_at_the_limit_of_its_decoded_bytes(
+    api: responses.RequestsMock, limit: int, complete: bool
+) -> None:
+    api.get(f"{SENT}/x", body=gzip.compress(b"0123456789"), headers={"Content-Encoding": "gzip", "X-A": "b"})
+
+    answer = Transport(API, None).send("/x", 60, limit)
+
+    assert not isinstance(answer, str)
+    assert (answer.status, answer.headers["x-a"], answer.complete) == (200, "b", complete)
+    assert answer.body == "0123456789"[:limit]
+
+
+def test_a_body_that_explodes_does_not_fill_the_memory(
+    api: responses.RequestsMock, client: GitHubClient
+) -> None:
+    bomb = gzip.compress(bytes(16 * MAX_ANSWER_BYTES))
+    api.get(APP, body=bomb, headers={"Content-Encoding": "gzip"})
+
+    tracemalloc.start()
+    try:
+        with pytest.raises(RunnerE2EError, match=f"more than {MAX_ANSWER_BYTES} bytes") as caught:
+            client.repository("octo/app")
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+
+    assert type(caught.value).exit_code == RunnerE2EError.exit_code
+    assert not isinstance(caught.value, InputError | TransientInfrastructureError)
+    assert peak < 5 * MAX_ANSWER_BYTES
+    assert client.requests == 1
+
+
+def test_an_error_page_without_end_is_judged_by_its_status(
+    api: responses.RequestsMock, client: GitHubClient
+) -> None:
+    api.get(APP, status=404, body=b"x" * (MAX_ANSWER_BYTES + 1))
+
+    with pytest.raises(InputError, match="HTTP 404"):
+        client.repository("octo/app")
+
+
+@pytest.mark.parametrize(
+    ("size", "kind"),
+    [
+        pytest.param(None, LargeObjectError, id="unlisted"),
+        pytest.param(3, RunnerE2EError, id="listed-as-small"),
+    ],
+)
+def test_a_file_that_arrives_too_large_is_not_read_on(
+    api: responses.RequestsMock, client: GitHubClient, size: int | None, kind: type[RunnerE2EError]
+) -> None:
+    body = json.dumps({"sha": SHA, "content": "A" * MAX_BLOB_ANSWER_BYTES, "encoding": "base64"})
+    api.get(f"{APP}/git/blobs/{SHA}", body=body)
+
+    with pytest.raises(kind) as caught:
+        client.objects(HOME).blob(Entry(0o100644, SHA, size))
+
+    assert isinstance(caught.value, InputError) == (size is None)
+
+
+def test_a_file_at_the_limit_fits_into_its_answer(api: responses.RequestsMock, client: GitHubClient) -> None:
+    content = b"x" * MAX_FILE_BYTES
+    encoded = base64.b64encode(content).decode()
+    lines = "\n".join(encoded[start : start + 60] for start in range(0, len(encoded), 60)) + "\n"
+    api.get(
+        f"{APP}/git/blobs/{SHA}",
+        json={"sha": SHA, "content": lines, "encoding": "base64", "url": "x" * 500, "size": len(content)},
+    )
+
+    assert client.objects(HOME).blob(Entry(0o100644, SHA, len(content))) == content
+
+
+@pytest.mark.parametrize(
+    ("url", "used"),
+    [
+        pytest.param("http://127.0.0.1:8080", None, id="this-machine"),
+        pytest.param(API, "http://proxy.example.com:3128", id="https"),
+    ],
+)
+def test_only_https_goes_through_a_proxy(
+    api: responses.RequestsMock, monkeypatch: pytest.MonkeyPatch, url: str, used: str | None
+) -> None:
+    for name in ("http_proxy", "https_proxy", "all_proxy", "no_proxy"):
+        monkeypatch.delenv(name.upper(), raising=False)
+        monkeypatch.setenv(name, "" if name in {"no_proxy", "all_proxy"} else "http://proxy.example.com:3128")
+    api.get(re.compile(".*"), json=REPOSITORY)
+
+    assert GitHubClient(url, TOKEN, FakeTime().clock()).repository("octo/app") == HOME
+
+    proxies = api.calls[0].request.req_kwargs["proxies"]  # type: ignore[attr-defined] # of `responses`
+    assert proxies.get(url.partition(":")[0]) == used
 
 
 # Silence

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
+import struct
+import tracemalloc
 import zlib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -12,7 +15,15 @@ import pytest
 from dulwich.object_format import DEFAULT_OBJECT_FORMAT
 from dulwich.object_store import DiskObjectStore
 from dulwich.objects import Blob, Commit, ObjectID, RawObjectID, Tree
-from dulwich.pack import REF_DELTA, UnpackedObject, create_delta, write_pack_data, write_pack_index
+from dulwich.pack import (
+    OFS_DELTA,
+    REF_DELTA,
+    UnpackedObject,
+    create_delta,
+    pack_object_header,
+    write_pack_data,
+    write_pack_index,
+)
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -293,7 +304,8 @@ def test_head_is_the_commit_that_is_checked_out(store: Store, at: str) -> None:
         pytest.param(b"\xff\xfe", id="bytes"),
         pytest.param(b"ref: refs/heads/../../../../etc/passwd\n", id="dots"),
         pytest.param(b"ref: HEAD\n", id="loop"),
-        pytest.param(b"a" * 64 + b"\n", id="sha-256"),
+        pytest.param(b"ref: refs/heads/" + b"a" * 5000 + b"\n", id="long"),
+        pytest.param(b"ref: config\n", id="other-file"),
         pytest.param(b"ref: refs/heads/.invalid\n", id="reference-tables"),
     ],
 )
@@ -346,7 +358,7 @@ def test_a_file_above_the_limit_is_known_in_an_alternate_store(store: Store, tmp
     assert read(borrowed, commit) is Kind.TOO_LARGE
 
 
-def test_the_configuration_is_not_read(store: Store) -> None:
+def test_of_the_configuration_nothing_else_is_followed(store: Store) -> None:
     commit = harness(store)
     store.write(commit)
     (store.git / "config").write_text(
@@ -549,3 +561,354 @@ class Liar:
 
     def blob(self, entry: Entry) -> bytes:
         return self.content + self.inner.blob(entry)
+
+
+# What stands in the place of a file of git
+
+
+def make_pipe(path: Path) -> None:
+    os.mkfifo(path)
+
+
+def make_endless(path: Path) -> None:
+    path.symlink_to("/dev/zero")
+
+
+def make_directory(path: Path) -> None:
+    path.mkdir()
+
+
+def make_huge(path: Path) -> None:
+    with path.open("wb") as file:
+        file.truncate(1024**3 + 1)
+
+
+SUBSTITUTES = [
+    pytest.param(make_pipe, id="pipe"),
+    pytest.param(make_endless, id="device"),
+    pytest.param(make_directory, id="directory"),
+    pytest.param(make_huge, id="huge"),
+]
+LAUNCH_ID = hash_object("blob", b"launch();\n")
+
+
+@pytest.mark.parametrize("make", SUBSTITUTES)
+@pytest.mark.parametrize(
+    ("name", "packed"),
+    [
+        ("HEAD", False),
+        ("packed-refs", False),
+        ("config", False),
+        ("commondir", False),
+        ("objects/info/alternates", False),
+        ("objects/pack/pack-1.idx", True),
+    ],
+)
+def test_what_is_no_small_regular_file_is_refused_without_waiting(
+    store: Store, make: Callable[[Path], None], name: str, packed: bool
+) -> None:
+    commit = harness(store)
+    store.write(commit, packed=packed)
+    if name == "packed-refs":
+        (store.git / "refs" / "heads" / "main").unlink()
+    path = store.git / name
+    path.parent.mkdir(exist_ok=True)
+    path.unlink(missing_ok=True)
+    make(path)
+
+    with pytest.raises(InputError, match=f"{path.name} of the checkout"):
+        read_at_head(store.path)
+
+
+@pytest.mark.parametrize("make", SUBSTITUTES[:3])
+@pytest.mark.parametrize(
+    ("name", "packed"),
+    [(f"objects/{LAUNCH_ID[:2]}/{LAUNCH_ID[2:]}", False), ("objects/pack/pack-1.pack", True)],
+    ids=["loose", "packed"],
+)
+def test_an_object_in_no_regular_file_is_refused_without_waiting(
+    store: Store, make: Callable[[Path], None], name: str, packed: bool
+) -> None:
+    store.write(harness(store), packed=packed)
+    (store.git / name).unlink()
+    make(store.git / name)
+
+    with pytest.raises(InputError, match="not a regular file"):
+        read_at_head(store.path)
+
+
+@pytest.mark.parametrize("make", [SUBSTITUTES[0], SUBSTITUTES[1], SUBSTITUTES[3]])
+def test_a_reference_that_is_no_small_regular_file_is_refused(
+    store: Store, make: Callable[[Path], None]
+) -> None:
+    store.write(harness(store))
+    reference = store.git / "refs" / "heads" / "main"
+    reference.unlink()
+    make(reference)
+
+    with pytest.raises(InputError, match="main of the checkout"):
+        read_at_head(store.path)
+
+
+@pytest.mark.parametrize("make", [SUBSTITUTES[0], SUBSTITUTES[1], SUBSTITUTES[3]])
+def test_a_git_file_that_is_no_small_regular_file_is_refused(
+    tmp_path: Path, make: Callable[[Path], None]
+) -> None:
+    make(tmp_path / ".git")
+
+    with pytest.raises(InputError, match=r"\.git of the checkout"):
+        open_checkout(tmp_path, USER)
+
+
+def test_a_directory_that_git_left_behind_hides_no_packed_branch(store: Store) -> None:
+    commit = harness(store)
+    store.write(commit)
+    reference = store.git / "refs" / "heads" / "main"
+    reference.unlink()
+    reference.mkdir()
+    (store.git / "packed-refs").write_text(
+        f"# pack-refs with: peeled\n{commit} refs/heads/main\n^{'e' * 40}\n"
+    )
+
+    assert read_at_head(store.path) == b"launch();\n"
+
+
+def test_an_empty_reference_is_not_replaced_by_an_older_packed_one(store: Store) -> None:
+    commit = harness(store)
+    store.write(commit)
+    (store.git / "refs" / "heads" / "main").write_text("")
+    (store.git / "packed-refs").write_text(f"{commit} refs/heads/main\n")
+
+    with pytest.raises(InputError, match="names no commit"):
+        read_at_head(store.path)
+
+
+def read_at_head(path: Path) -> bytes | Kind:
+    with open_checkout(path, USER) as checkout:
+        return read_file(checkout, find_entry(checkout, checkout.read_head(), LAUNCH))
+
+
+def test_stores_that_borrow_from_each_other_come_to_an_end(store: Store, tmp_path: Path) -> None:
+    commit = harness(store)
+    store.write(commit)
+    other = Store(tmp_path / "other")
+    other.write(commit)
+    for one, borrowed in ((store, other), (other, store)):
+        (one.git / "objects" / "info").mkdir()
+        (one.git / "objects" / "info" / "alternates").write_text(f"{borrowed.git / 'objects'}\n.\n")
+
+    assert read(other, commit) == b"launch();\n"
+    with pytest.raises(MissingObjectError):
+        read(store, "e" * 40)
+
+
+# Object formats
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        pytest.param("[extensions]\n\tobjectformat = sha256\n", id="as-git-writes-it"),
+        pytest.param("[Extensions]\r\n ObjectFormat=sha256 ; x\r\n", id="capitals"),
+        pytest.param('[extensions] objectFormat = "sha256"', id="one-line"),
+        pytest.param("[extensions]\nobjectformat=sha1\nobjectformat=sha256", id="last-counts"),
+    ],
+)
+def test_a_repository_with_sha_256_ids_is_refused_as_such(store: Store, config: str) -> None:
+    store.write(harness(store))
+    (store.git / "config").write_text(config)
+
+    with pytest.raises(InputError, match="SHA-256"):
+        open_checkout(store.path, USER)
+
+
+@pytest.mark.parametrize(
+    "config", ["[extensions]\nobjectformat = md5", "[extensions]\nobjectformat = \\\nsha256"]
+)
+def test_an_unknown_object_format_is_refused(store: Store, config: str) -> None:
+    store.write(harness(store))
+    (store.git / "config").write_text(config)
+
+    with pytest.raises(InputError, match="object format"):
+        open_checkout(store.path, USER)
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        "",
+        "[extensions]\nobjectformat = sha1",
+        "[extensions]\n# objectformat = sha256",
+        '[extensions "x"]\nobjectformat = sha256',
+        "[core]\nobjectformat = sha256",
+        "[extensions]\n[core]\nobjectformat = sha256",
+        "objectformat = sha256",
+        "\0\ufffd[[[",
+    ],
+)
+def test_a_repository_with_sha_1_ids_is_read(store: Store, config: str) -> None:
+    store.write(harness(store))
+    (store.git / "config").write_text(config)
+
+    assert read_at_head(store.path) == b"launch();\n"
+
+
+def test_a_sha_256_id_in_head_is_refused_as_such(store: Store) -> None:
+    store.write("a" * 64)
+
+    with pytest.raises(InputError, match="SHA-256"):
+        read_at_head(store.path)
+
+
+# Objects that unpack to more than they say
+
+BOMB = zlib.compress(bytes(100 * MAX_FILE_BYTES))
+
+
+def replace_loose(store: Store, stream: bytes) -> None:
+    """Put a compressed stream in the place of `launch.ts`."""
+    loose = store.git / "objects" / LAUNCH_ID[:2] / LAUNCH_ID[2:]
+    loose.unlink()
+    loose.write_bytes(stream)
+
+
+def replace_by_raw_pack(store: Store, records: list[tuple[str, bytes]]) -> None:
+    """Move `launch.ts` into a pack of records, each an id and the bytes as they are to stand there."""
+    (store.git / "objects" / LAUNCH_ID[:2] / LAUNCH_ID[2:]).unlink()
+    content = b"PACK" + struct.pack(">LL", 2, len(records))
+    entries = []
+    for sha, record in records:
+        entries.append((RawObjectID(bytes.fromhex(sha)), len(content), zlib.crc32(record)))
+        content += record
+    checksum = hashlib.sha1(content, usedforsecurity=False).digest()
+    name = store.git / "objects" / "pack" / "pack-2"
+    name.with_suffix(".pack").write_bytes(content + checksum)
+    with name.with_suffix(".idx").open("wb") as file:
+        write_pack_index(file, sorted(entries), checksum)
+
+
+def record(number: int, size: int, stream: bytes, base: int | bytes | None = None) -> bytes:
+    return bytes(pack_object_header(number, base, size, DEFAULT_OBJECT_FORMAT)) + stream
+
+
+def delta(base_size: int, size: int, *commands: bytes) -> bytes:
+    return number(base_size) + number(size) + b"".join(commands)
+
+
+def number(value: int) -> bytes:
+    out = bytearray()
+    while value > 127:
+        out.append(value & 127 | 128)
+        value >>= 7
+    return bytes([*out, value])
+
+
+def read_in_little_memory(store: Store) -> bytes | Kind:
+    tracemalloc.start()
+    try:
+        return read_at_head(store.path)
+    finally:
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        assert peak < 8 * MAX_FILE_BYTES
+
+
+@pytest.mark.parametrize("size", [10, MAX_FILE_BYTES])
+def test_a_loose_object_that_explodes_is_damaged_and_not_unpacked(store: Store, size: int) -> None:
+    store.write(harness(store))
+    replace_loose(store, zlib.compress(b"blob %d\0" % size + bytes(100 * MAX_FILE_BYTES)))
+
+    with pytest.raises(InputError, match="damaged"):
+        read_in_little_memory(store)
+
+
+def test_a_stream_that_is_long_and_comes_to_nothing_is_not_read_to_its_end(store: Store) -> None:
+    store.write(harness(store))
+    packer = zlib.compressobj()
+    start = packer.compress(b"blob 10\0launch();\n") + packer.flush(zlib.Z_FULL_FLUSH)
+    empty = b"\0\0\0\xff\xff"  # a block without content
+    end = packer.flush()
+    replace_loose(store, start + empty * 10 + end)
+    assert read_at_head(store.path) == b"launch();\n"
+
+    replace_loose(store, start + empty * 200_000 + end)
+    with pytest.raises(InputError, match="damaged"):
+        read_at_head(store.path)
+
+
+@pytest.mark.parametrize(
+    "header", [b"blob 10", b"blob -1\0", b"blob 1e3\0", b"blob 010\0", b"10\0", b"", b"x" * 99]
+)
+def test_a_loose_object_without_a_proper_header_is_damaged(store: Store, header: bytes) -> None:
+    store.write(harness(store))
+    replace_loose(store, zlib.compress(header + b"launch();\n"))
+
+    with pytest.raises(InputError, match="damaged"):
+        read_at_head(store.path)
+
+
+@pytest.mark.parametrize("size", [10, MAX_FILE_BYTES])
+def test_a_packed_object_that_explodes_is_damaged_and_not_unpacked(store: Store, size: int) -> None:
+    store.write(harness(store))
+    replace_by_raw_pack(store, [(LAUNCH_ID, record(3, size, BOMB))])
+
+    with pytest.raises(InputError, match="damaged"):
+        read_in_little_memory(store)
+
+
+@pytest.mark.parametrize(
+    "stream",
+    [
+        pytest.param(delta(65_536, 10, *[b"\x80"] * 100_000), id="copies-more-than-it-says"),
+        pytest.param(delta(65_536, 10, b"\x0blaunch();\n1"), id="inserts-more-than-it-says"),
+        pytest.param(delta(65_535, 10, b"\x0alaunch();\n"), id="another-base"),
+        pytest.param(delta(65_536, 10), id="comes-to-nothing"),
+        pytest.param(b"\xff" * 100, id="size-without-end"),
+        pytest.param(b"", id="empty"),
+    ],
+)
+def test_a_difference_that_lies_is_damaged_and_not_applied(store: Store, stream: bytes) -> None:
+    store.write(harness(store))
+    base = record(3, 65_536, zlib.compress(bytes(65_536)))
+    replace_by_raw_pack(
+        store,
+        [
+            ("1" * 40, base),
+            (LAUNCH_ID, record(OFS_DELTA, len(stream), zlib.compress(stream), len(base))),
+        ],
+    )
+
+    with pytest.raises(InputError, match="damaged"):
+        read_in_little_memory(store)
+
+
+def test_a_difference_from_something_enormous_is_not_unpacked(store: Store) -> None:
+    store.write(harness(store))
+    base = record(3, 100 * MAX_FILE_BYTES, BOMB)
+    stream = delta(100 * MAX_FILE_BYTES, 10, b"\x0alaunch();\n")
+    replace_by_raw_pack(
+        store,
+        [
+            ("1" * 40, base),
+            (LAUNCH_ID, record(OFS_DELTA, len(stream), zlib.compress(stream), len(base))),
+        ],
+    )
+
+    assert read_in_little_memory(store) is Kind.TOO_LARGE
+
+
+@pytest.mark.parametrize("base", [LAUNCH_ID, "1" * 40, "2" * 40], ids=["itself", "each-other", "nowhere"])
+def test_differences_that_start_from_nothing_come_to_an_end(store: Store, base: str) -> None:
+    store.write(harness(store))
+    stream = delta(10, 10, b"\x0alaunch();\n")
+    packed = zlib.compress(stream)
+    replace_by_raw_pack(
+        store,
+        [
+            ("1" * 40, record(REF_DELTA, len(stream), packed, bytes.fromhex(LAUNCH_ID))),
+            (LAUNCH_ID, record(REF_DELTA, len(stream), packed, bytes.fromhex(base))),
+        ],
+    )
+
+    with pytest.raises(InputError, match="damaged"):
+        read_in_little_memory(store)

@@ -12,6 +12,8 @@ from runner_e2e.plan.objects import Entry, Listing
 Sha = Annotated[str, Field(pattern=r"^[0-9a-f]{40}\z")]
 Mode = Annotated[str, Field(pattern=r"^[0-7]{5,6}\z")]
 
+_WHO_ANSWERS = "Check GITHUB_API_URL, and whether a proxy answers in GitHub's place"
+
 
 class Answer(BaseModel):
     """An answer's body. Unknown fields are ignored, known ones must have their exact type."""
@@ -100,9 +102,20 @@ def read_answer(kind: type[_Kind], body: str, subject: str) -> _Kind:
         raise malformed(subject) from None
 
 
+class OversizedAnswerError(RunnerE2EError):
+    """An answer is larger than what was asked for can be; the rest of it was not read."""
+
+
+def oversized(subject: str, max_bytes: int) -> OversizedAnswerError:
+    """Return the error for an answer of more than `max_bytes`."""
+    return OversizedAnswerError(
+        f"The API's answer about {subject} has more than {max_bytes} bytes", _WHO_ANSWERS
+    )
+
+
 def malformed(subject: str) -> RunnerE2EError:
     """Return the error for an answer that cannot be read."""
     return RunnerE2EError(
         f"The API's answer about {subject} is malformed",
-        "Check GITHUB_API_URL, and whether a proxy answers in GitHub's place",
+        _WHO_ANSWERS,
     )

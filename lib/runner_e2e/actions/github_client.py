@@ -1,11 +1,11 @@
 """GitHub's REST API behind the protocols of `plan`: repository, branch, and git objects.
 
-Owns what an answer means and when to ask again: one budget limits all waiting, and a redirect is
-followed only within the API and the repository.
+Owns what an answer means and when to ask again: one budget limits all waiting, one deadline all requests,
+and a redirect is followed only within the API and the repository.
 """
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import NoReturn, Self
 from urllib.parse import quote
@@ -16,13 +16,16 @@ from runner_e2e.actions.github_answers import (
     BlobAnswer,
     BranchAnswer,
     CommitAnswer,
+    OversizedAnswerError,
     RepositoryAnswer,
     TreeAnswer,
     malformed,
+    oversized,
     read_answer,
 )
 from runner_e2e.actions.github_transport import REDIRECTS, Answer, Transport
 from runner_e2e.actions.github_waiting import (
+    DEADLINE_S,
     MAX_TRIES,
     Clock,
     WaitBudget,
@@ -36,6 +39,9 @@ from runner_e2e.plan.objects import MAX_FILE_BYTES, Entry, LargeObjectError, Lis
 from runner_e2e.plan.target import Repository
 
 MAX_REDIRECTS = 3
+MAX_ANSWER_BYTES = 8 * 1024 * 1024  # GitHub cuts a tree off at 7 MB
+# Base64 with an escaped line end after every 60 characters, and room for the other fields.
+MAX_BLOB_ANSWER_BYTES = MAX_FILE_BYTES * 3 // 2 + 64 * 1024
 
 _FULL_NAME = re.compile(r"(?!\.{1,2}/)[A-Za-z0-9._-]{1,100}/(?!\.{1,2}\Z)[A-Za-z0-9._-]{1,100}")
 _ANY_REPOSITORY = re.compile(r"/repositories/[0-9]+|/repos/[A-Za-z0-9._-]+/[A-Za-z0-9._-]+")
@@ -50,18 +56,21 @@ class _Question:
     path: str
     subject: str
     inside: re.Pattern[str]
+    max_bytes: int = MAX_ANSWER_BYTES
 
 
 class GitHubClient:
     """Reads one API on behalf of one token; without a token only what is public.
 
-    Close it, or use it in a `with` statement.
+    Close it, or use it in a `with` statement. All its requests together may take `deadline_s`.
     """
 
-    def __init__(self, api_url: str, token: str | None, clock: Clock | None = None) -> None:
+    def __init__(
+        self, api_url: str, token: str | None, clock: Clock | None = None, deadline_s: float = DEADLINE_S
+    ) -> None:
         self._transport = Transport(api_url, token)
         self._clock = clock or Clock()
-        self._budget = WaitBudget(self._clock)
+        self._budget = WaitBudget(self._clock, deadline_s)
 
     @property
     def requests(self) -> int:
@@ -103,21 +112,26 @@ class GitHubClient:
         """Return the objects of a repository."""
         return GitHubObjects(self, repository)
 
-    def ask_inside(self, repository: Repository, path: str, subject: str) -> str:
+    def ask_inside(
+        self, repository: Repository, path: str, subject: str, max_bytes: int = MAX_ANSWER_BYTES
+    ) -> str:
         """Return the body of a path below a repository; see `_ask` for the errors."""
-        return self._ask(_ask_inside(repository, path, subject))
+        return self._ask(replace(_ask_inside(repository, path, subject), max_bytes=max_bytes))
 
     def _ask(self, question: _Question) -> str:
         """Return the body of an answer with status 200.
 
         Follows redirects, and repeats what may pass, within the budget. Raises `InputError` for what
-        the caller can mend, `TransientInfrastructureError` when another time may be better.
+        the caller can mend, `TransientInfrastructureError` when another time may be better, and
+        `OversizedAnswerError`.
         """
         path, redirects, tries = question.path, 0, 0
         while True:
             started = self._clock.monotonic()
             outcome = self._send(path, question)
             if isinstance(outcome, Answer) and outcome.status == 200:
+                if not outcome.complete:
+                    raise oversized(question.subject, question.max_bytes)
                 return outcome.body
             if isinstance(outcome, Answer) and outcome.status in REDIRECTS:
                 redirects += 1
@@ -130,10 +144,22 @@ class GitHubClient:
                 raise failure
 
     def _send(self, path: str, question: _Question) -> Answer | str:
+        left_s = self._budget.left_s()
+        if left_s == 0:
+            raise self._late(question)
         try:
-            return self._transport.send(path)
+            return self._transport.send(path, left_s, question.max_bytes)
+        except TimeoutError:
+            raise self._late(question) from None
         except ValueError:
             raise malformed(question.subject) from None
+
+    def _late(self, question: _Question) -> TransientInfrastructureError:
+        return TransientInfrastructureError(
+            f"The API did not answer for {question.subject} within the {self._budget.deadline_s:g} s"
+            " that all requests may take",
+            _AGAIN,
+        )
 
     def _follow(self, path: str, answer: Answer, redirects: int, question: _Question) -> str:
         """Return the path to go on with; the address stays the API's and the repository the same."""
@@ -217,14 +243,21 @@ class GitHubObjects:
         """Return a file's bytes; a file that is listed as too large is not asked for."""
         if (entry.size or 0) > MAX_FILE_BYTES:
             raise LargeObjectError(f"Object {entry.sha} has {entry.size} bytes", "Make the file smaller")
-        body, subject = self._read("blob", entry.sha)
+        try:
+            body, subject = self._read("blob", entry.sha, MAX_BLOB_ANSWER_BYTES)
+        except OversizedAnswerError as error:
+            if entry.size is not None:
+                raise
+            raise LargeObjectError(
+                f"Object {entry.sha} has more than {MAX_FILE_BYTES} bytes", "Make the file smaller"
+            ) from error
         answer = read_answer(BlobAnswer, body, subject)
         _check_same(answer.sha, entry.sha, subject)
         return answer.content_bytes()
 
-    def _read(self, kind: str, sha: str) -> tuple[str, str]:
+    def _read(self, kind: str, sha: str, max_bytes: int = MAX_ANSWER_BYTES) -> tuple[str, str]:
         subject = f"{kind} {sha} of {self._repository.full_name}"
-        return self._client.ask_inside(self._repository, f"/git/{kind}s/{sha}", subject), subject
+        return self._client.ask_inside(self._repository, f"/git/{kind}s/{sha}", subject, max_bytes), subject
 
 
 def _ask_inside(repository: Repository, path: str, subject: str) -> _Question:

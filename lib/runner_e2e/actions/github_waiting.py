@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 
 BUDGET_S = 60.0
+DEADLINE_S = 120.0
 MAX_TRIES = 6
 
 _BACKOFF_S = 1.0
@@ -29,21 +30,34 @@ class Clock:
 
 
 class WaitBudget:
-    """Seconds that failed tries and the pauses after them may take in all."""
+    """Seconds that failed tries and the pauses after them may take in all, and the end of everything.
 
-    def __init__(self, clock: Clock, seconds: float = BUDGET_S) -> None:
+    `deadline_s` is the time for all requests together, whatever comes of them; it starts with the first.
+    """
+
+    def __init__(self, clock: Clock, deadline_s: float = DEADLINE_S, seconds: float = BUDGET_S) -> None:
         self._clock = clock
+        self._ends: float | None = None
+        self.deadline_s = deadline_s
         self.remaining_s = seconds
+
+    def left_s(self) -> float:
+        """Return the seconds until the deadline, 0 after it; the first call starts it."""
+        now = self._clock.monotonic()
+        if self._ends is None:
+            self._ends = now + self.deadline_s
+        return max(0.0, self._ends - now)
 
     def charge(self, seconds: float) -> None:
         """Take from the budget what a failed try took."""
         self.remaining_s = max(0.0, self.remaining_s - max(0.0, seconds))
 
     def pause(self, seconds: float) -> bool:
-        """Wait at least `seconds`, and a little more by chance; return False when the budget has no room."""
-        if seconds > self.remaining_s:
+        """Wait at least `seconds`, and a little more by chance; return False when there is no room for it."""
+        room_s = min(self.remaining_s, self.left_s())
+        if seconds > room_s:
             return False
-        spread = min(seconds * self._clock.chance() / 2, self.remaining_s - seconds)
+        spread = min(seconds * self._clock.chance() / 2, room_s - seconds)
         self._clock.sleep(seconds + spread)
         self.charge(seconds + spread)
         return True
