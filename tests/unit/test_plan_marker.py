@@ -68,7 +68,6 @@ def test_the_shape_of_the_real_harness_is_supported() -> None:
         pytest.param(f'export function take() {{ return process.env["{NAME}"]; }}', id="subscript"),
         pytest.param(f"export function take() {{ return process.env['{NAME}']; }}", id="single-quotes"),
         pytest.param(f"export function take() {{ return process.env[`{NAME}`]; }}", id="template-as-key"),
-        pytest.param(f"export function take(env: Env) {{ delete env.{NAME}; }}", id="delete"),
         pytest.param(f"export function take() {{ const {{ {NAME} }} = process.env; }}", id="shorthand"),
         pytest.param(
             f"export function take() {{ const {{ {NAME}: id }} = process.env; return id; }}", id="renaming"
@@ -113,7 +112,6 @@ def test_the_shape_of_the_real_harness_is_supported() -> None:
         pytest.param(
             f'export function take() {{ return Reflect.get(process.env, "{NAME}"); }}', id="argument"
         ),
-        pytest.param(f'export const take = () => "{NAME}" in process.env;', id="in-operator"),
         pytest.param(
             f"function read() {{ return process.env.{NAME}; }} export function take() {{ return read(); }}",
             id="through-another-function",
@@ -146,7 +144,6 @@ def test_the_shape_of_the_real_harness_is_supported() -> None:
         pytest.param(f"export const take = () => process.env.{NAME} ??= '';", id="logical-assignment"),
         pytest.param(f"\ufeffexport const take = () => process.env.{NAME};", id="byte-order-mark"),
         pytest.param(f"export const take = () => {{\r\n  return process.env.{NAME};\r\n}};\r\n", id="crlf"),
-        pytest.param(f'export const take = "{NAME}";', id="exported-constant"),
         pytest.param(
             f'const V = ["{NAME}"]; export const take = () => process.env[V[0]];', id="constant-list"
         ),
@@ -175,7 +172,6 @@ def test_the_shape_of_the_real_harness_is_supported() -> None:
             "export const take = () => id;",
             id="through-an-alias",
         ),
-        pytest.param(f'export enum take {{ Id = "{NAME}" }}', id="exported-enumeration"),
         pytest.param(f"export function* take() {{ yield process.env.{NAME}; }}", id="generator"),
         pytest.param(f"export abstract class take {{ x() {{ return e.{NAME}; }} }}", id="abstract-class"),
     ],
@@ -192,9 +188,6 @@ def test_code_that_reads_the_variable_is_supported(selectors: str) -> None:
         pytest.param(f"/* process.env.{NAME} */ export function take() {{}}", id="block-comment"),
         pytest.param(f"export function take() {{ /** @see {NAME} */ return 1; }}", id="comment-inside"),
         pytest.param(f'export function take() {{ return "Set {NAME} to an id"; }}', id="prose"),
-        pytest.param(f"export function take() {{ return `{NAME}`; }}", id="template-text"),
-        pytest.param(f"export function take() {{ return `${{1}}{NAME}`; }}", id="template-part"),
-        pytest.param(f"export function take(env: Env) {{ return env[`${{1}}{NAME}`]; }}", id="template-key"),
         pytest.param(f"export function take() {{ return process.env.{NAME}S; }}", id="longer-name"),
         pytest.param(f"export function take() {{ return process.env.X_{NAME}; }}", id="prefixed-name"),
         pytest.param(f"export function take() {{ return process.env.{NAME.lower()}; }}", id="lower-case"),
@@ -229,12 +222,6 @@ def test_code_that_reads_the_variable_is_supported(selectors: str) -> None:
         pytest.param(
             f"export function take(k: '{NAME}'): void; export function take() {{}}", id="function-overload"
         ),
-        pytest.param(
-            f"export function take() {{ const {{ [{NAME}]: id }} = process.env; }}",
-            id="key-by-other-constant",
-        ),
-        pytest.param(f'export const take = (env: Env) => env["{NAME}\\n"];', id="escape-after-it"),
-        pytest.param(f'export const take = (env: Env) => env["\\x50{NAME[1:]}"];', id="escape-inside-it"),
         pytest.param(f"export function take(env: Env) {{ env.{NAME} = 'x'; }}", id="written"),
         pytest.param(f"export function take(env: Env) {{ env['{NAME}'] = 'x'; }}", id="written-by-key"),
         pytest.param(
@@ -256,34 +243,6 @@ def test_code_that_reads_the_variable_is_supported(selectors: str) -> None:
         pytest.param(f"export class take {{ #{NAME} = 1; x() {{ return this.#{NAME}; }} }}", id="private"),
         pytest.param(f"export const take = () => {{ {NAME}: for (;;) break {NAME}; }};", id="label"),
         pytest.param(f'import x from "{NAME}"; export const take = () => x;', id="import-source"),
-        pytest.param(
-            f"export function take() {{}} export function other(e) {{ return e.{NAME}; }}", id="other"
-        ),
-        pytest.param(f"function take() {{ return process.env.{NAME}; }}", id="not-exported"),
-        pytest.param(
-            f"function take() {{ return process.env.{NAME}; }} export type {{ take }};", id="type-export"
-        ),
-        pytest.param(
-            f"function take() {{ return process.env.{NAME}; }} export {{ type take }};",
-            id="type-export-specifier",
-        ),
-        pytest.param(
-            f"export function take() {{}} function read() {{ return process.env.{NAME}; }}",
-            id="read-by-a-function-nobody-calls",
-        ),
-        pytest.param(
-            f"function read() {{ return process.env.{NAME}; }} export function take(read) {{ read(); }}",
-            id="shadowed-function",
-        ),
-        pytest.param(
-            f"function read() {{ return process.env.{NAME}; }} export function take() {{ read; void read; }}",
-            id="mentioned-function",
-        ),
-        pytest.param(
-            f"function read() {{ return process.env.{NAME}; }} "
-            "export function take(f: typeof read) { return typeof read; }",
-            id="type-of-function",
-        ),
     ],
 )
 def test_text_that_is_no_reading_code_is_unsupported(selectors: str) -> None:
@@ -317,6 +276,12 @@ def test_text_that_is_no_reading_code_is_unsupported(selectors: str) -> None:
         pytest.param('import("./selectors.js").then(s => s.take());', id="dynamic-then-bare"),
         pytest.param('const { take } = require("./selectors"); take();', id="require"),
         pytest.param('const s = require("./selectors"); s.take();', id="require-whole"),
+        pytest.param("const { take } = require(`./selectors`); take();", id="template-path"),
+        pytest.param('import { take } from "./selectors.mjs"; take();', id="mjs-suffix"),
+        pytest.param('import { take } from "./selectors.mts"; take();', id="mts-suffix"),
+        pytest.param(
+            'import * as s from "./selectors.js"; console.log(process.env[s.KEY]);', id="namespace-constant"
+        ),
         pytest.param('require("./selectors.js").take();', id="require-at-once"),
         pytest.param('import s = require("./selectors"); s.take();', id="import-equals"),
         pytest.param('(<any>await import("./selectors.js")).take();', id="dynamic-old-cast"),
@@ -374,7 +339,6 @@ def test_text_that_is_no_reading_code_is_unsupported(selectors: str) -> None:
         pytest.param(f"console.log(process.env.{NAME});", id="reads-itself"),
         pytest.param(f"const {{ {NAME}: id }} = process.env;", id="destructures-itself"),
         pytest.param(f'const K = "{NAME}"; const id = process.env[K];', id="reads-by-constant"),
-        pytest.param(f"function main() {{ delete process.env.{NAME}; }} main();", id="deletes-itself"),
         pytest.param(
             'import { KEY } from "./selectors.js"; console.log(process.env[KEY]);', id="imported-constant"
         ),
@@ -432,7 +396,6 @@ def test_a_launcher_that_uses_the_consumer_is_supported(launch: str) -> None:
         ),
         pytest.param('const { take } = import("./selectors.js"); take();', id="promise-parts"),
         pytest.param('const { take } = load("./selectors.js"); take();', id="other-loader"),
-        pytest.param("const { take } = require(`./selectors`); take();", id="template-path"),
         pytest.param('import { take } from "./selectors.js"; (take => take())(x);', id="shadowed-parameter"),
         pytest.param(
             'import { take } from "./selectors.js"; { const take = () => 1; take(); }', id="shadowed-block"
@@ -503,10 +466,11 @@ def test_a_launcher_that_uses_the_consumer_is_supported(launch: str) -> None:
         ),
     ],
 )
-def test_a_launcher_that_does_not_use_the_consumer_is_unsupported(launch: str) -> None:
+def test_a_reader_that_the_launcher_does_not_reach_makes_the_answer_unknown(launch: str) -> None:
     selectors = f"export function take() {{ return process.env.{NAME}; }} export function other() {{}}"
+    found = scan(selectors.encode(), launch.encode())
 
-    assert judge(selectors, launch) == "unsupported"
+    assert (found.result, found.reason) == ("unknown", "launch-uses-no-consumer")
 
 
 @pytest.mark.parametrize(
@@ -544,7 +508,7 @@ def test_every_way_to_export_is_seen(export: str, launch: str) -> None:
 def test_only_the_exported_name_counts() -> None:
     reading = f"export default function take() {{ return process.env.{NAME}; }}"
 
-    assert judge(reading, USES) == "unsupported"
+    assert judge(reading, USES) == "unknown"
 
 
 def test_the_reason_tells_an_unused_consumer_from_no_consumer() -> None:
@@ -648,7 +612,7 @@ COMMENTED = SELECTORS.replace("env[SELECTED]", "env.OTHER")
     ("selectors", "launch", "expected"),
     [
         pytest.param(SELECTORS, LAUNCH, "supported", id="real"),
-        pytest.param(SELECTORS, UNUSED, "unsupported", id="unused-import"),
+        pytest.param(SELECTORS, UNUSED, "unknown", id="unused-import"),
         pytest.param(COMMENTED, LAUNCH, "unsupported", id="unused-constant"),
     ],
 )

@@ -1,18 +1,20 @@
 """Does a target's source read the selected-id variable? Judged from two files, without running them.
 
 The variable has to be read in code, and the launcher has to do that or use what does. What lies in
-further files is not followed: a launcher that gets there through one of those is unsupported.
+further files of the target is not followed, and neither is a name that only running code knows: where
+the reader may be there, the answer is unknown.
 """
 
 import posixpath
 from collections import defaultdict
-from collections.abc import Iterable
 from collections.abc import Set as AbstractSet
 
 from runner_e2e.plan.objects import MAX_FILE_BYTES
 from runner_e2e.plan.selection import SELECTED_ID
 from runner_e2e.plan.transport import Scan
-from runner_e2e.plan.ts_module import Module, Piece, read_module
+from runner_e2e.plan.ts_imports import is_package
+from runner_e2e.plan.ts_module import Module, read_module
+from runner_e2e.plan.ts_piece import Piece
 from runner_e2e.plan.ts_scopes import TooDeepError
 from runner_e2e.plan.ts_syntax import parse
 
@@ -20,7 +22,7 @@ HARNESS_DIRECTORY = "tests/runner-e2e"
 SELECTORS = "selectors.ts"
 LAUNCH = "launch.ts"
 
-_SOURCES = frozenset(f"{HARNESS_DIRECTORY}/selectors{suffix}" for suffix in ("", ".js", ".ts"))
+_SUFFIXES = ("", ".js", ".mjs", ".mts", ".ts")
 
 
 def scan(selectors: bytes | None, launch: bytes | None) -> Scan:
@@ -28,13 +30,13 @@ def scan(selectors: bytes | None, launch: bytes | None) -> Scan:
 
     Whatever keeps a file from being understood makes the answer unknown.
     """
-    modules: list[Module] = []
-    for name, source in ((SELECTORS, selectors), (LAUNCH, launch)):
-        module = _read(source)
-        if isinstance(module, str):
-            return Scan("unknown", describe(name, module))
-        modules.append(module)
-    return _judge(*modules)
+    first = _read(selectors, frozenset())
+    if isinstance(first, str):
+        return Scan("unknown", describe(SELECTORS, first))
+    second = _read(launch, first.held)
+    if isinstance(second, str):
+        return Scan("unknown", describe(LAUNCH, second))
+    return _judge(first, second)
 
 
 def describe(name: str, problem: str) -> str:
@@ -42,7 +44,7 @@ def describe(name: str, problem: str) -> str:
     return f"{name.removesuffix('.ts')}-{problem}"
 
 
-def _read(source: bytes | None) -> Module | str:
+def _read(source: bytes | None, held: AbstractSet[str]) -> Module | str:
     if source is None:
         return "missing"
     if len(source) > MAX_FILE_BYTES:
@@ -55,26 +57,57 @@ def _read(source: bytes | None) -> Module | str:
     if program is None:
         return "syntax-error"
     try:
-        return read_module(program, SELECTED_ID, _is_selectors)
+        return read_module(program, SELECTED_ID, _is_selectors, held)
     except TooDeepError:
         return "too-deep"
 
 
 def _is_selectors(source: str) -> bool:
+    return _is_file(source, SELECTORS)
+
+
+def _is_file(source: str, name: str) -> bool:
+    """Whether an import's source, seen from the harness directory, is this file of it."""
     relative = source.startswith(("./", "../"))
-    return relative and posixpath.normpath(f"{HARNESS_DIRECTORY}/{source}") in _SOURCES
+    stem = f"{HARNESS_DIRECTORY}/{name.removesuffix('.ts')}"
+    path = posixpath.normpath(f"{HARNESS_DIRECTORY}/{source}")
+    return relative and path in {stem + suffix for suffix in _SUFFIXES}
 
 
 def _judge(selectors: Module, launch: Module) -> Scan:
     consumers = find_consumers(selectors)
-    running = list(find_running(launch))
+    running = find_running(launch)
     if any(piece.imports & consumers for piece in running):
         return Scan("supported", "launch-uses-consumer")
     if any(piece.reads for piece in running):
         return Scan("supported", "launch-reads-variable")
-    if any(piece.reads or piece.holds for piece in selectors.pieces):
-        return Scan("unsupported", "launch-uses-no-consumer")
-    return Scan("unsupported", "not-read")
+    is_loaded = launch.loads or any(piece.loads or piece.imports for piece in running)
+    if is_loaded and any(piece.reads for piece in find_running(selectors, exports=False)):
+        return Scan("supported", "launch-loads-reader")
+    doubt = find_doubt(selectors, launch)
+    return Scan("unsupported", "not-read") if doubt is None else Scan("unknown", doubt)
+
+
+def find_doubt(selectors: Module, launch: Module) -> str | None:
+    """Return the word for what may read the variable without being seen to; None when nothing may."""
+    pieces = [*selectors.pieces, *launch.pieces]
+    if selectors.held or any(piece.reads for piece in pieces):
+        return "launch-uses-no-consumer"
+    if any(piece.unclear for piece in pieces):
+        return "name-used-otherwise"
+    if any(piece.joins for piece in pieces):
+        return "name-in-parts"
+    computed = any(piece.computes for piece in pieces)
+    if computed or (any(piece.lends for piece in pieces) and any(piece.indexes for piece in pieces)):
+        return "computed-name"
+    followed = all(_is_followed(source) for source in selectors.sources | launch.sources)
+    return None if followed else "import-not-followed"
+
+
+def _is_followed(source: str | None) -> bool:
+    if source is None:
+        return False
+    return is_package(source) or _is_file(source, SELECTORS) or _is_file(source, LAUNCH)
 
 
 def find_consumers(module: Module) -> AbstractSet[str]:
@@ -84,7 +117,7 @@ def find_consumers(module: Module) -> AbstractSet[str]:
         for name in piece.uses:
             users[name].append(piece)
     marked: set[str] = set()
-    waiting = [piece for piece in module.pieces if piece.reads or piece.holds]
+    waiting = [piece for piece in module.pieces if piece.reads]
     while waiting:
         piece = waiting.pop()
         for name in (piece.declares | piece.assigns) - marked:
@@ -93,13 +126,16 @@ def find_consumers(module: Module) -> AbstractSet[str]:
     return {outer for outer, inner in module.exports.items() if inner in marked}
 
 
-def find_running(module: Module) -> Iterable[Piece]:
-    """Return the pieces that run when the module is loaded or that others may call, and what those use."""
+def find_running(module: Module, *, exports: bool = True) -> list[Piece]:
+    """Return the pieces that run when the module is loaded, and what those use.
+
+    With `exports` also those that others may call.
+    """
     declaring: dict[str, list[Piece]] = defaultdict(list)
     for piece in module.pieces:
         for name in piece.declares:
             declaring[name].append(piece)
-    exported = set(module.exports.values())
+    exported = set(module.exports.values()) if exports else set()
     waiting = [piece for piece in module.pieces if piece.eager or piece.declares & exported]
     reached: dict[int, Piece] = {}
     while waiting:
@@ -107,4 +143,4 @@ def find_running(module: Module) -> Iterable[Piece]:
         if id(piece) not in reached:
             reached[id(piece)] = piece
             waiting.extend(other for name in piece.uses for other in declaring[name])
-    return reached.values()
+    return list(reached.values())

@@ -5,6 +5,7 @@ Owns shadowing: a parameter called like an import is not the import.
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Literal
 
 from tree_sitter import Node
 
@@ -14,7 +15,7 @@ from runner_e2e.plan.ts_syntax import (
     TYPES,
     children,
     has_token,
-    holds_text,
+    iteration_of,
     names_of,
     string_value,
     text_of,
@@ -50,6 +51,8 @@ _NAMED_OUTSIDE = frozenset(
 )
 _NAMED_INSIDE = frozenset({"class", "function_expression", "generator_function"})
 
+Origin = Literal["declared", "environment", "given", "value"]
+
 
 class TooDeepError(Exception):
     """Scopes are nested deeper than `MAX_DEPTH`."""
@@ -57,13 +60,16 @@ class TooDeepError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Binding:
-    """What a name stands for: usually nothing of interest.
+    """What a name stands for.
 
-    `holds` says that its first value is the wanted text. `imported` is the name of an export of the
-    watched module, `WHOLE` for the module itself.
+    `carrier` is a value that it is, or is a part or an element of. `origin` says what else is known:
+    `value`, the carrier is its first value; `environment`, it is called or typed so; `declared`, a
+    function, class, enumeration or import; `given`, whatever a caller or a pattern gives.
+    `imported` is the name of an export of the watched module, `WHOLE` for the module itself.
     """
 
-    holds: bool = False
+    carrier: Node | None = None
+    origin: Origin = "given"
     imported: str | None = None
 
 
@@ -108,13 +114,12 @@ class Scopes:
     declaring: set[int]
 
 
-def read_scopes(program: Node, text: str, watches: Callable[[str], bool]) -> Scopes:
-    """Return what a module declares.
+def read_scopes(program: Node, watches: Callable[[str], bool]) -> Scopes:
+    """Return what a module declares; `watches` says whether an import's source is the watched module.
 
-    `text` is what a binding may hold; `watches` says whether an import's source is the watched module.
     Raises `TooDeepError`.
     """
-    reader = _ScopeReader(text, watches)
+    reader = _ScopeReader(watches)
     stack = [(program, reader.found.top)]
     while stack:
         node, scope = stack.pop()
@@ -135,10 +140,10 @@ def is_module(node: Node, watches: Callable[[str], bool]) -> bool:
     value, awaited = unwrap(node), False
     while value.type == "await_expression":
         value, awaited = unwrap(children(value)[0]), True
-    return _is_load(value, watches) and (awaited or _callee(value) == "require")
+    return is_load(value, watches) and (awaited or _callee(value) == "require")
 
 
-def _is_load(node: Node, watches: Callable[[str], bool]) -> bool:
+def is_load(node: Node, watches: Callable[[str], bool]) -> bool:
     """Whether `node` is a call of `import` or `require` for the watched module."""
     if node.type != "call_expression" or _callee(node) not in {"import", "require"}:
         return False
@@ -153,11 +158,11 @@ def _callee(call: Node) -> str:
 
 
 class _ScopeReader:
-    def __init__(self, text: str, watches: Callable[[str], bool]) -> None:
-        self._text = text
+    def __init__(self, watches: Callable[[str], bool]) -> None:
         self._watches = watches
         self.found = Scopes(Scope(), {}, set())
         self._receivers: set[int] = set()
+        self._collections: dict[int, Node] = {}
         self._late: list[tuple[Node, str, Scope]] = []
 
     def enter(self, node: Node, scope: Scope) -> Scope:
@@ -191,7 +196,7 @@ class _ScopeReader:
             case "catch_clause":
                 self._bind_pattern(node.child_by_field_name("parameter"), inner)
             case "call_expression":
-                self._expect_module(node)
+                self._expect_receiver(node)
         if node.type in FUNCTIONS:
             self._declare_parameters(node, inner)
 
@@ -227,62 +232,75 @@ class _ScopeReader:
 
     def _import(self, local: Node | None, scope: Scope, exported: str, watched: bool) -> None:
         if local is not None:
-            self._bind(local, scope, Binding(imported=exported if watched else None))
+            origin: Origin = "environment" if exported == "env" else "declared"
+            self._bind(local, scope, Binding(None, origin, exported if watched else None))
 
     def _declare_variables(self, statement: Node, scope: Scope) -> None:
         for one in children(statement):
             value = one.child_by_field_name("value")
             pattern = one.child_by_field_name("name")
             module = value is not None and is_module(value, self._watches)
-            self._bind_pattern(pattern, scope, module=module, holds=holds_text(value, self._text))
+            self._bind_pattern(pattern, scope, module=module, carrier=value, origin="value")
             if pattern is not None and value is not None and unwrap(value).type == "identifier":
                 self._late.append((pattern, text_of(unwrap(value)), scope))
 
     def _declare_enum(self, node: Node, scope: Scope) -> None:
-        body = node.child_by_field_name("body")
-        members = [] if body is None else children(body)
-        holds = any(holds_text(one.child_by_field_name("value"), self._text) for one in members)
-        self._declare_name(node, scope, Binding(holds))
+        self._declare_name(node, scope, Binding(node.child_by_field_name("body"), "declared"))
 
     def _declare_loop(self, node: Node, inner: Scope) -> None:
         kind = node.child_by_field_name("kind")
         if kind is not None:
             target = inner.function() if kind.type == "var" else inner
-            self._bind_pattern(node.child_by_field_name("left"), target)
+            right = node.child_by_field_name("right")
+            self._bind_pattern(node.child_by_field_name("left"), target, carrier=right)
 
     def _declare_name(self, node: Node, scope: Scope, binding: Binding | None = None) -> None:
         if name := node.child_by_field_name("name"):
-            self._bind(name, scope, binding or Binding())
+            self._bind(name, scope, binding or Binding(origin="declared"))
 
     def _declare_parameters(self, function: Node, inner: Scope) -> None:
         parameters = function.child_by_field_name("parameters")
-        module = function.id in self._receivers
+        module, carrier = function.id in self._receivers, self._collections.get(function.id)
         for one in [] if parameters is None else children(parameters):
-            self._bind_pattern(one.child_by_field_name("pattern"), inner, module=module)
-            module = False
-        self._bind_pattern(function.child_by_field_name("parameter"), inner, module=module)
+            typed = "Env" in text_of(one.child_by_field_name("type"))
+            self._bind_pattern(
+                one.child_by_field_name("pattern"),
+                inner,
+                module=module,
+                carrier=carrier or one.child_by_field_name("value"),
+                origin="environment" if typed else "given",
+            )
+            module, carrier = False, None
+        self._bind_pattern(function.child_by_field_name("parameter"), inner, module=module, carrier=carrier)
 
-    def _expect_module(self, call: Node) -> None:
-        """Remember the function that `import("./m").then(...)` calls with the module."""
+    def _expect_receiver(self, call: Node) -> None:
+        """Remember what `list.map(...)` and `import("./m").then(...)` call, and with what."""
+        if (iteration := iteration_of(call)) is not None:
+            self._collections[iteration[1].id] = iteration[0]
         function, arguments = call.child_by_field_name("function"), call.child_by_field_name("arguments")
         if function is None or function.type != "member_expression" or arguments is None:
             return
         promise = function.child_by_field_name("object")
         if text_of(function.child_by_field_name("property")) != "then" or promise is None:
             return
-        if _is_load(unwrap(promise), self._watches):
+        if is_load(unwrap(promise), self._watches):
             self._receivers.update(unwrap(one).id for one in children(arguments)[:1])
 
     def _bind_pattern(
-        self, pattern: Node | None, scope: Scope, *, module: bool = False, holds: bool = False
+        self,
+        pattern: Node | None,
+        scope: Scope,
+        *,
+        module: bool = False,
+        carrier: Node | None = None,
+        origin: Origin = "given",
     ) -> None:
         if pattern is None:
             return
-        whole = pattern.type == "identifier"
         for name in names_of(pattern):
-            self._bind(
-                name.node, scope, Binding(holds=holds and whole, imported=name.key if module else None)
-            )
+            known: Origin = origin if pattern.type == "identifier" else "given"
+            known = "environment" if name.key == "env" else known
+            self._bind(name.node, scope, Binding(carrier, known, name.key if module else None))
 
     def _bind(self, name: Node, scope: Scope, binding: Binding) -> None:
         self.found.declaring.add(name.id)

@@ -47,6 +47,16 @@ FUNCTIONS = frozenset(
         "method_definition",
     }
 )
+PATTERNS = frozenset(
+    {
+        "array_pattern",
+        "assignment_pattern",
+        "object_assignment_pattern",
+        "object_pattern",
+        "pair_pattern",
+        "rest_pattern",
+    }
+)
 CLASSES = frozenset({"abstract_class_declaration", "class", "class_declaration"})
 # Around a value these change nothing at run time.
 _WRAPPERS = frozenset(
@@ -58,6 +68,7 @@ _WRAPPERS = frozenset(
         "type_assertion",
     }
 )
+_ITERATIONS = frozenset({"every", "filter", "find", "flatMap", "forEach", "map", "some"})
 _LITERALS = frozenset({"array", "object"})
 
 
@@ -102,14 +113,18 @@ def text_of(node: Node | None) -> str:
     return "" if node is None or node.text is None else node.text.decode("utf-8", "replace")
 
 
-def is_string(node: Node | None) -> bool:
-    """Whether the node is a string in quotes; a template is none."""
-    return node is not None and node.type == "string"
+def name_of(node: Node | None) -> str:
+    """Return the text of a plain name, empty for no node and for anything that can be long."""
+    is_name = node is not None and node.type in {"identifier", "import", "property_identifier"}
+    return text_of(node) if is_name else ""
 
 
 def string_value(node: Node | None) -> str | None:
-    """Return the value of a string in quotes, None for any other node or a string with escapes."""
-    if node is None or node.type != "string":
+    """Return the text of a string or of a template that only has text.
+
+    None for any other node, and for one with escapes.
+    """
+    if node is None or node.type not in {"string", "template_string"}:
         return None
     parts = children(node)
     if len(parts) > 1 or any(part.type != "string_fragment" for part in parts):
@@ -144,7 +159,7 @@ def key_of(node: Node) -> str | None:
     """Return the name of a property, None when it is computed."""
     if node.type == "computed_property_name":
         return string_value(children(node)[0])
-    return string_value(node) if node.type == "string" else text_of(node)
+    return string_value(node) if node.type in {"string", "template_string"} else text_of(node)
 
 
 def is_lazy(value: Node | None) -> bool:
@@ -155,19 +170,20 @@ def is_lazy(value: Node | None) -> bool:
     return kind in FUNCTIONS or kind in CLASSES or kind in _LITERALS
 
 
-def holds_text(value: Node | None, text: str) -> bool:
-    """Whether a value is the string `text`, or a literal object or array with it as a value."""
-    stack = [] if value is None else [value]
+def parts_of(value: Node) -> Iterator[Node]:
+    """Yield the keys and values in a literal collection, however deep; for another value the value itself."""
+    stack = [value]
     while stack:
         node = unwrap(stack.pop())
-        if string_value(node) == text:
-            return True
-        if node.type == "array":
-            stack.extend(children(node))
-        elif node.type == "object":
-            pairs = [child for child in children(node) if child.type == "pair"]
-            stack.extend(found for pair in pairs if (found := pair.child_by_field_name("value")))
-    return False
+        if node.type in {"array", "enum_body", "object"}:
+            stack.extend(child for child in children(node) if child.type != "spread_element")
+        elif node.type in {"enum_assignment", "pair"}:
+            inner, key = node.child_by_field_name("value"), node.child_by_field_name("key")
+            stack.extend([inner] if inner is not None else [])
+            if key is not None:
+                yield children(key)[0] if key.type == "computed_property_name" else key
+        else:
+            yield node
 
 
 def names_of(pattern: Node) -> Iterator[PatternName]:
@@ -212,3 +228,16 @@ def property_of(part: Node) -> str | None:
 def _is_flat(part: Node) -> bool:
     value = part.child_by_field_name("value")
     return value is None or value.type not in {"object_pattern", "array_pattern"}
+
+
+def iteration_of(call: Node) -> tuple[Node, Node] | None:
+    """Return the collection and the function of `collection.forEach(function)` and the like."""
+    function, arguments = call.child_by_field_name("function"), call.child_by_field_name("arguments")
+    first = children(arguments)[:1] if arguments is not None else []
+    if function is None or function.type != "member_expression" or not first:
+        return None
+    collection, callback = function.child_by_field_name("object"), unwrap(first[0])
+    is_iteration = name_of(function.child_by_field_name("property")) in _ITERATIONS
+    if collection is None or not is_iteration or callback.type not in FUNCTIONS:
+        return None
+    return collection, callback
