@@ -499,9 +499,22 @@ def test_a_catalog_that_cannot_be_hidden_is_refused(root: AttemptRoot, tmp_path:
     """Where agents make their temporary files no entry can be kept from them without the rest."""
     (tmp_path / "link.yaml").symlink_to("/tmp")
 
-    for path in (tmp_path / "link.yaml", plant(tmp_path / "deep" / "down" / "own.yaml")):
-        with pytest.raises(InputError, match="not below /tmp"):
-            places_of(root, catalog=path)
+    with pytest.raises(InputError, match="not below /tmp"):
+        places_of(root, catalog=tmp_path / "link.yaml")
+
+
+@pytest.mark.parametrize(
+    ("path", "project", "closes"),
+    [
+        ("/tmp/deep/down/own.yaml", "/work/project", True),
+        ("/dev/shm/own/own.yaml", "/work/project", True),
+        ("/tmp/deep/down/own.yaml", "/tmp/project", False),
+        ("/var/tmp/own/own.yaml", "/work/project", False),
+        ("/tmpfiles/own.yaml", "/work/project", False),
+    ],
+)
+def test_hiding_below_a_place_for_temporary_files_closes_it(path: str, project: str, closes: bool) -> None:
+    assert hidden.closes_scratch(Path(path), Path(project)) is closes
 
 
 def test_an_input_that_hides_nothing_or_everything_is_refused(root: AttemptRoot, tmp_path: Path) -> None:

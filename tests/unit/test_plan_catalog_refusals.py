@@ -714,3 +714,11 @@ def test_the_closed_lists_are_those_of_the_product() -> None:
     assert set(groups.split()) == KNOWN_GROUPS
     assert set(credentials.split()) == set(get_args(CredentialName))
     assert set(f"{flows} {own_flows}".split()) == set(get_args(Flow))
+
+
+@pytest.mark.parametrize("value", ["hunter2!pw", "a" * 200, "p@ss", "x\ny", "\U0001f600"])
+def test_what_no_name_looks_like_is_not_echoed_where_a_known_value_belongs(value: str) -> None:
+    said = refusal(changed(("tasks", 0, "flow"), value))
+
+    assert value not in said
+    assert "must be one of the known values" in said

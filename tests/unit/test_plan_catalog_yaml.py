@@ -198,3 +198,40 @@ def _read(text: str, piece_characters: int) -> object:
         return repr(load_yaml(text, "my.yaml", piece_characters))
     except InputError as error:
         return str(error)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        pytest.param(f"x: {'[' * 100_000}{']' * 100_000}", "nested too deeply. Nest less", id="lists"),
+        pytest.param("{a: " * 100_000, "nested too deeply. Nest less", id="mappings"),
+        pytest.param("[" * 7_000_000, "line 1, column 101: values are nested too deeply", id="megabytes"),
+        pytest.param('a: x\n  "\nb: ' + "[" * 100_000, "line 3, column 104: values", id="quote-in-plain"),
+        pytest.param("a: |\n '\nb: " + "[" * 100_000, "line 3, column 104: values", id="quote-in-block"),
+        pytest.param("# '\n" + "['" + "]" * 99 + "'," + "[" * 100_000, "nested too", id="closed-in-quotes"),
+        pytest.param("%TAG !a! x\n" * 40_000 + "--- a", "too many lines begin with %", id="directives"),
+        pytest.param("".join(f"{n}.5: 1\n" for n in range(50_000)), "keys are numbers", id="numbers"),
+        pytest.param("{" + "".join(f"{n}.5, " for n in range(50_000)), "keys are num", id="flow-numbers"),
+        pytest.param("".join(f"? {n}.5\n" for n in range(50_000)), "keys are num", id="explicit-numbers"),
+    ],
+)
+def test_what_costs_quadratic_time_is_refused_before_it_is_parsed(text: str, says: str) -> None:
+    assert says in refusal(text)
+
+
+@pytest.mark.parametrize(
+    "item",
+    [
+        pytest.param(f'"{"[" * 500}"', id="double-quotes"),
+        pytest.param(f"'{'{' * 500}'", id="single-quotes"),
+        pytest.param(f"|\n    {'[{' * 250}", id="block-scalar"),
+        pytest.param(f"x {'[' * 500}", id="plain-text"),
+        pytest.param(f"x # {'[' * 500}", id="comment"),
+        pytest.param(f"[{'[],' * 500}]", id="flat"),
+    ],
+)
+def test_brackets_that_do_not_nest_are_read_however_many(item: str) -> None:
+    content = load_yaml(f"a:\n- {item}\n" + f"- {item}\n" * 99, "my.yaml", WHOLE)
+
+    assert isinstance(content, dict)
+    assert len(content["a"]) == 100

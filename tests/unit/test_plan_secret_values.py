@@ -44,6 +44,11 @@ SHAPES = [
     pytest.param("xoxp-1234567890-abcdef", "a Slack token", id="slack-person"),
     pytest.param(f"dtn_{HEX}{HEX}", "a Daytona key", id="daytona"),
     pytest.param(f"npm_{LETTERS}0123456789", "an npm token", id="npm"),
+    pytest.param(f"hf_{LETTERS}01234567", "a Hugging Face token", id="hugging-face"),
+    pytest.param(f"gsk_{LETTERS}{HEX}", "a Groq key", id="groq"),
+    pytest.param(f"pplx-{LETTERS}{HEX}", "a Perplexity key", id="perplexity"),
+    pytest.param(f"r8_{LETTERS}{HEX}", "a Replicate token", id="replicate"),
+    pytest.param(f"nvapi-{LETTERS}_-{HEX}", "an NVIDIA key", id="nvidia"),
     pytest.param(f"sk_live_{LETTERS}", "a Stripe key", id="stripe"),
     pytest.param(JWT, "a signed token (JWT)", id="jwt"),
     pytest.param("-----BEGIN OPENSSH PRIVATE KEY-----", "a PEM block", id="openssh"),
@@ -192,11 +197,20 @@ def test_a_text_holds_a_shape_exactly_when_a_line_is_told(text: str) -> None:
     assert all(1 <= line <= text.count("\n") + 1 for line, _ in lines)
 
 
-@pytest.mark.parametrize("name", [*get_args(CredentialName), "FOO_KEY", "SIGNING_KEYS", "REGISTRY_AUTH"])
+NAMES_OF_SECRETS = (
+    *("FOO_KEY", "SIGNING_KEYS", "REGISTRY_AUTH", "COOKIE", "SESSION_COOKIE"),
+    *("sessionCookie", "credentials", "AWS_CREDENTIALS"),
+)
+
+
+@pytest.mark.parametrize("name", [*get_args(CredentialName), "GITHUB_PAT", "SENTRY_DSN", *NAMES_OF_SECRETS])
 def test_a_variable_of_a_secret_is_known_by_its_name(name: str) -> None:
     assert names_secret(name)
 
 
-@pytest.mark.parametrize("name", ["MY_PUBLIC_KEY", "KEYBOARD", "AUTHOR", "MONKEY", "AUTH_URL"])
+@pytest.mark.parametrize(
+    "name",
+    ["MY_PUBLIC_KEY", "KEYBOARD", "AUTHOR", "MONKEY", "AUTH_URL", "PAT", "PATH", "MY_PATH", "COOKIE_NAME"],
+)
 def test_a_variable_that_only_sounds_like_one_does_not(name: str) -> None:
     assert not names_secret(name)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from runner_e2e.errors import InputError
 from runner_e2e.plan.definitions import CREDENTIAL_NAMES
 from runner_e2e.plan.matrix import Job, build_matrix_json
-from runner_e2e.plan.target_matrix import MAX_ANSWER_BYTES, TargetMatrix, parse_matrix
+from runner_e2e.plan.target_matrix import MAX_ANSWER_BYTES, MAX_ROWS, TargetMatrix, parse_matrix
 from unit.plan_cells import build_cell
 
 if TYPE_CHECKING:
@@ -287,3 +287,19 @@ def test_whatever_stands_beside_the_object_is_refused(noise: bytes, before: bool
     text = dump(build_content())
 
     refusal_of(noise + text if before else text + noise)
+
+
+@pytest.mark.parametrize("name", ["include", "executionIds"])
+def test_more_rows_than_any_matrix_has_are_refused_by_their_number(name: str) -> None:
+    content = build_content() | {name: [1] * (MAX_ROWS + 1)}
+
+    assert f"{name} holds more than {MAX_ROWS} entries. Narrow the selection" in refusal_of(dump(content))
+
+
+def test_one_of_many_wrong_rows_is_told() -> None:
+    content = build_content() | {"include": [1] * MAX_ROWS}
+
+    said = refusal_of(dump(content))
+
+    assert "include[0] must be an object" in said
+    assert "more problems" not in said

@@ -56,7 +56,7 @@ def _catalogs(request: CellRequest) -> list[Path]:
     if request.catalog is None or not request.catalog.exists():
         return found
     catalog = request.catalog.resolve()
-    if catalog.parent in _SHARED or any(_closes(path, catalog) for path in _SCRATCH):
+    if catalog.parent in _SHARED or closes_scratch(catalog, PROJECT):
         raise InputError(
             f"The catalog lies in {catalog.parent}, and hiding it there would close a place that agents need",
             "Put it into a directory that is not below /tmp or /dev/shm, such as the workspace",
@@ -64,9 +64,12 @@ def _catalogs(request: CellRequest) -> list[Path]:
     return found if any(catalog.is_relative_to(path) for path in found) else [*found, catalog]
 
 
-def _closes(shared: Path, hidden: Path) -> bool:
-    """Whether hiding a path is what closes a shared directory: no entry can be made above what is hidden."""
-    return hidden.is_relative_to(shared) and not PROJECT.is_relative_to(shared)
+def closes_scratch(hidden: Path, project: Path) -> bool:
+    """Whether hiding a path closes a directory for temporary files: no entry can be made above it.
+
+    One that is closed anyway, because the project lies in it, counts for nothing.
+    """
+    return any(hidden.is_relative_to(one) and not project.is_relative_to(one) for one in _SCRATCH)
 
 
 def user_home() -> str:

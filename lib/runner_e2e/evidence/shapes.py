@@ -63,6 +63,11 @@ SHAPES = (
     ),
     Shape("a Daytona key", "dtn_", r"dtn_(?<![A-Za-z0-9]dtn_)[A-Za-z0-9]{16,}", ("dtn_",)),
     Shape("an npm token", "npm_", r"npm_(?<![A-Za-z0-9]npm_)[A-Za-z0-9]{30,}", ("npm_",)),
+    Shape("a Hugging Face token", "hf_", r"hf_(?<![A-Za-z0-9_]hf_)[A-Za-z0-9]{30,}", ("hf_",)),
+    Shape("a Groq key", "gsk_", r"gsk_(?<![A-Za-z0-9_]gsk_)[A-Za-z0-9]{30,}", ("gsk_",)),
+    Shape("a Perplexity key", "pplx-", r"pplx-(?<![A-Za-z0-9]pplx-)[A-Za-z0-9]{30,}", ("pplx-",)),
+    Shape("a Replicate token", "r8_", r"r8_(?<![A-Za-z0-9_]r8_)[A-Za-z0-9]{30,}", ("r8_",)),
+    Shape("an NVIDIA key", "nvapi-", r"nvapi-(?<![A-Za-z0-9]nvapi-)[A-Za-z0-9_-]{40,}", ("nvapi-",)),
     Shape("a Stripe key", "k_live_", r"k_live_(?<=[rs]k_live_)[A-Za-z0-9]{16,}", ("k_live_",)),
     Shape(
         "a signed token (JWT)",
@@ -109,10 +114,11 @@ _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 _SECRET_WORDS = frozenset(
     (
         *("accesstoken", "apikey", "apikeys", "apitoken", "authorization", "authtoken", "bearer"),
+        *("cookie", "cookies", "credentials"),
         *("passphrase", "passwd", "password", "passwords", "pwd", "secret", "secrets", "token", "tokens"),
     )
 )
-_VARIABLE_OF_SECRET = re.compile(r"(?<!PUBLIC)_(KEYS?|AUTH(_JSON)?)$")
+_VARIABLE_OF_SECRET = re.compile(r"(?<!PUBLIC)_(KEYS?|AUTH(_JSON)?|PATS?|DSN)$")
 _KEY_WORDS = frozenset({"access", "api", "auth", "encryption", "master", "private", "secret", "signing"})
 
 

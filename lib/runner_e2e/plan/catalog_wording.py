@@ -103,6 +103,8 @@ _REMEDIES = {
     definitions.EXECUTION_ID_FORM: "write the whole id of the cell to leave out",
 }
 
+_NAME_LIKE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._ -]{0,79}")
+
 
 def word_breach(breach: ErrorDetails, path: Place) -> Problem | None:
     """Return a breach in plain words; None when another one says the same."""
@@ -213,7 +215,8 @@ def _word_choice(breach: ErrorDetails, path: Place) -> Problem:
     # Where a credential's name belongs, somebody may have put the credential.
     if path[-1] == "credential":
         return Problem(path, "must be the name of a known credential", f"write one of {', '.join(known)}")
-    if not isinstance(value, str):
+    # What no name looks like may be a secret that stands in the wrong place.
+    if not isinstance(value, str) or not _NAME_LIKE.fullmatch(value):
         return Problem(path, "must be one of the known values", f"write one of {', '.join(known)}")
     says = f"{show(value)} is none of the known values"
     return Problem(path, says, "write a known value", given=value, known=known)

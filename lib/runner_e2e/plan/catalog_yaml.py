@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import ryaml
 
 from runner_e2e.errors import InputError
+from runner_e2e.plan.catalog_costs import DIRECTIVES, MAX_NESTING, NESTING, NUMBER_KEYS, find_excess
 from runner_e2e.plan.catalog_problems import show, show_source
 
 # The parser holds all events and nodes of a text at once, several hundred bytes for each, so a long list
@@ -44,6 +45,14 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ufffe\uffff]")
 
 _UNHASHABLE = "unhashable"
 
+_EXCESSES = {
+    NESTING: ("values are nested too deeply", f"Nest less than {MAX_NESTING} levels"),
+    DIRECTIVES: (
+        "too many lines begin with %, as directives do",
+        "Remove them, and put text that begins with % in quotes",
+    ),
+    NUMBER_KEYS: ("too many keys are numbers", "Use the keys of a catalog, and put other keys in quotes"),
+}
 _SENTENCES = (
     ("duplicate entry", "a key stands twice in one mapping", "Keep one of them"),
     ("surrogates not allowed", "half of a surrogate pair is no text", "Write the character itself"),
@@ -59,7 +68,7 @@ _SENTENCES = (
     ),
     (_UNHASHABLE, "a key is itself a list or a mapping", "Put text that begins with { or [ in quotes"),
     ("repetition limit", "aliases repeat too much", "Write the repeated parts out"),
-    ("recursion limit", "values are nested too deeply", "Nest less than 100 levels"),
+    ("recursion limit", *_EXCESSES[NESTING]),
     ("unknown anchor", "an alias has no anchor before it", "Put text that begins with * in quotes"),
     ("invalid type: integer", "a number has too many digits", "Put it in quotes if it is text"),
     ("invalid value", "a value does not fit its tag", "Remove the tag, which begins with !"),
@@ -161,12 +170,22 @@ def _load(text: str, start: int = 0, end: int | None = None) -> object:
             "each beginning with a dash at the same indentation",
         )
     try:
+        _check_excess(piece)
         return _parse(piece)
+    except _UnreadableError as error:
+        unreadable = error
     except _PARSER_ERRORS as error:
         unreadable = _describe(str(error), piece)
     if unreadable.line:
         unreadable.line += text.count("\n", 0, start)
     raise unreadable
+
+
+def _check_excess(text: str) -> None:
+    if excess := find_excess(text):
+        line = text.count("\n", 0, excess.position) + 1
+        column = excess.position - text.rfind("\n", 0, excess.position)
+        raise _UnreadableError(*_EXCESSES[excess.kind], line, column)
 
 
 def _load_in_pieces(text: str, cuts: list[_Cut], piece_characters: int) -> object:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, NoReturn
 
-from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import ConfigDict, FailFast, Field, TypeAdapter, ValidationError
 from pydantic.alias_generators import to_camel
 from pydantic.dataclasses import dataclass as checked_dataclass
 
@@ -17,6 +17,7 @@ from runner_e2e.plan.matrix import Job
 from runner_e2e.plan.selection import describe_value, describe_values
 
 MAX_ANSWER_BYTES = 45 * 1024 * 1024
+MAX_ROWS = 100_000
 
 _MEND = "Mend the target's --matrix-json, or plan from a catalog file (input catalog)"
 _SILENCE = (
@@ -57,9 +58,10 @@ class _Row:
 
 @checked_dataclass(frozen=True, slots=True, config=_CONFIG)
 class _Answer:
-    include: list[_Row]
+    # A breach costs far more memory than a row, and one of them is enough to be told.
+    include: Annotated[list[_Row], FailFast()]
     needs_daytona: _Flag
-    execution_ids: list[_Text]
+    execution_ids: Annotated[list[_Text], FailFast()]
 
 
 _ANSWER = TypeAdapter(_Answer)
@@ -86,6 +88,9 @@ def parse_matrix(text: bytes) -> TargetMatrix:
     answer than one id.
     """
     content = _parse_json(text)
+    for name in ("include", "executionIds"):
+        if isinstance(rows := content.get(name), list) and len(rows) > MAX_ROWS:
+            _fail(f"is too long: {name} holds more than {MAX_ROWS} entries", "Narrow the selection")
     try:
         answer = _ANSWER.validate_python(content)
     except ValidationError as error:
