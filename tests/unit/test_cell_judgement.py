@@ -506,11 +506,11 @@ def test_a_catalog_that_cannot_be_hidden_is_refused(root: AttemptRoot, tmp_path:
 @pytest.mark.parametrize(
     ("path", "project", "closes"),
     [
-        ("/tmp/deep/down/own.yaml", "/work/project", True),
-        ("/dev/shm/own/own.yaml", "/work/project", True),
+        ("/tmp/deep/down/own.yaml", "/srv/project", True),
+        ("/dev/shm/own/own.yaml", "/srv/project", True),
         ("/tmp/deep/down/own.yaml", "/tmp/project", False),
-        ("/var/tmp/own/own.yaml", "/work/project", False),
-        ("/tmpfiles/own.yaml", "/work/project", False),
+        ("/var/tmp/own/own.yaml", "/srv/project", False),
+        ("/tmpfiles/own.yaml", "/srv/project", False),
     ],
 )
 def test_hiding_below_a_place_for_temporary_files_closes_it(path: str, project: str, closes: bool) -> None:
