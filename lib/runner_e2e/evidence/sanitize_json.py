@@ -14,7 +14,7 @@ from runner_e2e.evidence.shapes import names_secret
 
 LONGEST = 64 << 20  # bytes; longer JSON is redacted as text
 _TOKEN = re.compile(
-    rb"[ \t\r\n]*+(?:(?P<string>\"(?:[^\"\\\x00-\x1f]|\\(?:[\"\\/bfnrt]|u[0-9A-Fa-f]{4}))*+\")"
+    rb"[ \t\r\n]*+(?:(?P<string>\"(?>(?:[^\"\\\x00-\x1f]|\\(?:[\"\\/bfnrt]|u[0-9A-Fa-f]{4}))*)\")"
     rb"|(?P<number>-?(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?(?:[eE][+-]?[0-9]++)?|-?Infinity|NaN)"
     rb"|(?P<word>true|false|null)|(?P<mark>[\[\]{},:]))"
 )

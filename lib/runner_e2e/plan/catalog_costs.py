@@ -28,24 +28,25 @@ _KEY_SIGNS = (
     re.compile(r"\?(?=\s)"),
 )
 
+# Groups are atomic, not possessive: before Python 3.11.5 a possessive group with alternatives loses matches.
 _ODD_LINE_BREAKS = str.maketrans("\r\x85\u2028\u2029", "\n\n\n\n")
-_BLANKS = re.compile(r"(?:[ \t\n]++|#[^\n]*+)*+")
-_QUOTED = r"'(?:[^']++|'')*+'|\"(?:[^\"\\]++|\\.)*+\""
+_BLANKS = re.compile(r"(?>(?:[ \t\n]++|#[^\n]*+)*)")
+_QUOTED = r"'(?>(?:[^']++|'')*)'|\"(?>(?:[^\"\\]++|\\.)*)\""
 _PROPERTY = r"[&*][0-9A-Za-z_-]*+|!<[^>\s]*+>?|![^ \t\n,\[\]{}]*+"
 _QUOTED_OR_PROPERTY = re.compile(f"{_QUOTED}|{_PROPERTY}", re.DOTALL)
-_BLOCK_WORD = r"(?:[^ \t\n:]++|:(?=[^ \t\n]))++"
-_BLOCK_LINE = re.compile(rf"{_BLOCK_WORD}(?:[ \t]++(?!#){_BLOCK_WORD})*+")
+_BLOCK_WORD = r"(?>(?:[^ \t\n:]++|:(?=[^ \t\n]))+)"
+_BLOCK_LINE = re.compile(rf"{_BLOCK_WORD}(?>(?:[ \t]++(?!#){_BLOCK_WORD})*)")
 _BLOCK_BREAK = re.compile(r"[ \t]*+\n[ \t\n]*+")
-_FLOW_WORD = r"(?:[^ \t\n:?,\[\]{}]++|\?(?! )|:(?=[^ \t\n,?\[\]{}]))++"
+_FLOW_WORD = r"(?>(?:[^ \t\n:?,\[\]{}]++|\?(?! )|:(?=[^ \t\n,?\[\]{}]))+)"
 _FLOW = re.compile(
-    rf"(?:[ \t\n,?:]++|#[^\n]*+|{_QUOTED}|{_PROPERTY}"
-    rf"|(?!['\"]){_FLOW_WORD}(?:[ \t\n]++(?!#){_FLOW_WORD})*+)*+",
+    rf"(?>(?:[ \t\n,?:]++|#[^\n]*+|{_QUOTED}|{_PROPERTY}"
+    rf"|(?!['\"]){_FLOW_WORD}(?>(?:[ \t\n]++(?!#){_FLOW_WORD})*))*)",
     re.DOTALL,
 )
 _HEADER = re.compile(r"[|>][-+]?([1-9]?)[-+]?[^\n]*+\n?")
 _LINE = re.compile(r"( *+)([^\n]?)[^\n]*+\n?")
 _MARKER = re.compile(r"(?:---|\.\.\.)(?=[ \t\n]|\Z)")
-_NUMBER = re.compile(rf"(?:(?:{_PROPERTY})[ \t]++)*+['\"]?[-+]?[.0-9]", re.DOTALL)
+_NUMBER = re.compile(rf"(?>(?:(?:{_PROPERTY})[ \t]++)*)['\"]?[-+]?[.0-9]", re.DOTALL)
 _FLOW_NUMBER = re.compile(
     rf":[ \t\n]*+[^ \t\n,{{}}\[\]'\"]++|((?:![^ \t\n,\[\]{{}}]*+[ \t\n]++['\"]?)?[-+]?[.0-9][^ \t\n,:]*+)"
     rf"|{_QUOTED}|[^ \t\n,:'\"]++",
