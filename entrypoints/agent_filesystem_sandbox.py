@@ -1,7 +1,13 @@
 #!/usr/bin/python3 -ISXutf8
 """Run a command in a Landlock domain that hides paths from it; `--help` lists the options."""
 
+# Built in, where `signal` costs as much as all the rest.
+import _signal  # type: ignore[import-not-found]  # no stub
 import sys
+
+# An interrupt that arrives during an import can be lost as an exception that nobody may raise there.
+if _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:
+    _signal.signal(_signal.SIGINT, _signal.SIG_DFL)
 
 try:
     from os.path import dirname, realpath
