@@ -69,11 +69,11 @@ def _select(inputs: PlanInputs, environ: Mapping[str, str]) -> Campaign:
 
 def _ask_target(inputs: PlanInputs, listing: TargetCommand, environ: Mapping[str, str]) -> Campaign:
     # Only a listing needs these, and each costs every plan that reads a file.
-    from runner_e2e.plan.listing import split_command  # noqa: PLC0415
-    from runner_e2e.plan.listing_process import build_run  # noqa: PLC0415
-    from runner_e2e.plan.local_objects import open_checkout  # noqa: PLC0415
-    from runner_e2e.plan.target import check_head  # noqa: PLC0415
-    from runner_e2e.plan.target_campaign import plan_from_target  # noqa: PLC0415
+    from runner_e2e.plan.listing import split_command  # noqa: PLC0415 - see above
+    from runner_e2e.plan.listing_process import build_run  # noqa: PLC0415 - see above
+    from runner_e2e.plan.local_objects import open_checkout  # noqa: PLC0415 - see above
+    from runner_e2e.plan.target import check_head  # noqa: PLC0415 - see above
+    from runner_e2e.plan.target_campaign import plan_from_target  # noqa: PLC0415 - see above
 
     if inputs.target_sha is not None:
         with open_checkout(listing.directory, os.geteuid()) as checkout:

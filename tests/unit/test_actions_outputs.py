@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from action.runner_model import RejectedFileError, read_command_file
 from runner_e2e.actions.outputs import (
     MAX_OUTPUT_FILE_BYTES,
-    append_output,
+    append_outputs,
     build_delimiter,
     build_output,
 )
@@ -29,6 +29,10 @@ HOSTILE = st.lists(
 NAMES = st.from_regex(r"[a-z][a-z0-9]{0,8}(-[a-z0-9]{1,8}){0,2}", fullmatch=True)
 
 per_example_files = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+def append_output(path: Path, name: str, value: str) -> None:
+    append_outputs(path, {name: value})
 
 
 @pytest.fixture
@@ -159,3 +163,14 @@ def test_nothing_is_left_open(output_file: Path) -> None:
     append_output(output_file, "status", "passed")
 
     assert sorted(Path("/proc/self/fd").iterdir()) == before
+
+
+def test_outputs_that_belong_together_are_written_together_or_not_at_all(output_file: Path) -> None:
+    append_outputs(output_file, {"cell-count": "2", "shard-count": "1"})
+    before = output_file.read_bytes()
+
+    with pytest.raises(RunnerE2EError):
+        append_outputs(output_file, {"target-sha": "good", "target-ref": "bad\r"})
+
+    assert read_command_file(before) == [("cell-count", "2"), ("shard-count", "1")]
+    assert output_file.read_bytes() == before

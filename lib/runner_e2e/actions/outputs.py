@@ -45,11 +45,6 @@ def build_output(name: str, value: str, delimiter: str) -> bytes:
         raise RunnerE2EError(f"Output {name} is not valid Unicode and was not written", _REPORT) from None
 
 
-def append_output(path: Path, name: str, value: str) -> None:
-    """Append one output to the runner's file: the whole block, or nothing."""
-    append_outputs(path, {name: value})
-
-
 def append_outputs(path: Path, outputs: Mapping[str, str]) -> None:
     """Append outputs that belong together to the runner's file: all of them, or none."""
     block = b"".join(build_output(name, value, build_delimiter()) for name, value in outputs.items())

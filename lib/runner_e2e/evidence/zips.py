@@ -24,6 +24,7 @@ _TAIL_BYTES = (1 << 16) + _END_BYTES
 _ENCRYPTED = 1
 _SPOOLED = 8 << 20
 _OUTSIDE = re.compile(r"^[A-Za-z]:|\\|^/|(?:^|/)\.{0,2}(?:/|$)")
+# All that zipfile raises for an archive it cannot read, a compression it lacks among it.
 _BROKEN = (
     *(zipfile.BadZipFile, zlib.error, lzma.LZMAError, struct.error, EOFError),
     *(NotImplementedError, RuntimeError, ValueError),
