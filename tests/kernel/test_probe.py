@@ -15,7 +15,7 @@ import pytest
 
 from kernel.harness import SEARCH_PATH, Identity, Installation
 from runner_e2e.isolation.paths import HIDDEN_IN_INSTANCE
-from runner_e2e.probe.checks import CHECKS, Expected
+from runner_e2e.probe.checks import CHECKS, TEMPORARY_ROOT_CHECKS, Expected, Layout, checks_for
 
 pytestmark = pytest.mark.kernel
 
@@ -170,6 +170,46 @@ def test_a_wrapper_that_cannot_run_proves_nothing(probe: Probe) -> None:
     assert set(observed(record).values()) == {"missing"}
 
 
+# Where the instance lies in a temporary root of the target's harness.
+
+IN_A_ROOT = {"layout": Layout.TEMPORARY_ROOT}
+AROUND = [check.id for check in TEMPORARY_ROOT_CHECKS]
+NOT_WITHHELD = ('*((os.fsencode(directory), b"") for directory in scope.withheld),', "")
+
+
+def test_the_production_wrapper_passes_where_the_instance_lies_in_a_temporary_root(probe: Probe) -> None:
+    record = probe.run(**IN_A_ROOT)
+
+    assert record["passed"] is True, record
+    found = observed(record)
+    assert list(found) == [check.id for check in checks_for(Layout.TEMPORARY_ROOT)]
+    assert {found[name] for name in (*DENIED, *AROUND)} == {"denied"}
+    assert {found[name] for name in ALLOWED} == {"allowed"}
+    assert {row["control"] for row in record["checks"]} == {"allowed"}
+    known = {check.id: check.known for check in CHECKS if check.expected is Expected.RECORDED}
+    assert {name: found[name] for name in RECORDED} == known
+
+
+def test_without_the_wrapper_everything_around_a_temporary_root_is_open(probe: Probe) -> None:
+    record = probe.run(sandboxed=False, **IN_A_ROOT)
+
+    assert record["failures"] == [*DENIED, *AROUND]
+    assert {observed(record)[name] for name in AROUND} == {"allowed"}
+
+
+def test_a_launcher_that_grants_what_lies_beside_fails_the_checks_of_other_roots(probe: Probe) -> None:
+    probe.edit(WRAPPER, NOT_WITHHELD)
+
+    assert probe.run(**IN_A_ROOT)["failures"] == ["run:otherInstance", "run:otherTemporaryRoot"]
+
+
+def test_a_launcher_that_hides_nothing_in_the_temporary_root_fails_all_of_them(probe: Probe) -> None:
+    probe.edit(WRAPPER, NOT_WITHHELD)
+    probe.append(PATHS, "HIDDEN_IN_TEMPORARY_ROOT = ()")
+
+    assert probe.run(**IN_A_ROOT)["failures"] == ["run:otherInstance", *AROUND]
+
+
 # A policy that hides too little: exactly what it shows fails.
 
 SHOWN = {
@@ -232,7 +272,7 @@ def test_a_part_of_the_harness_that_is_not_hidden_fails_its_check(
         ),
         pytest.param(
             WRAPPER,
-            ('*((os.fsencode(parent), b"") for parent in settings.instance_parents),', ""),
+            ('*((os.fsencode(directory), b"") for directory in scope.withheld),', ""),
             ["run:otherInstance"],
             id="other-instances",
         ),

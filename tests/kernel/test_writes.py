@@ -6,151 +6,19 @@ import shutil
 import socket
 import subprocess
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from kernel.harness import SEARCH_PATH, SECRET, Act, Arg, Identity, Installation, finish, tool, wait_until
-from kernel.results import Outcome, Result, outcomes
-from runner_e2e.launch.install import ROOT_PREFIX, install_wrapper, write_configuration
+from kernel.harness import SEARCH_PATH, SECRET, Act, Identity, Installation, finish, tool, wait_until
+from kernel.launching import STATE, Launcher, install, write
+from kernel.results import outcomes
+from runner_e2e.launch.install import ROOT_PREFIX
 
 pytestmark = pytest.mark.kernel
 
-STATE = "runtime/paperclip-runner/durable-sessions/own/runner"
-# Takes the wrapper's arguments off, and becomes what comes after them.
-RUNNER = '#!/bin/sh\nshift 6\nexec "$@"\n'
 SERVER_FILES = ("config.json", "runtime-info.json")
-
-
-@dataclass(frozen=True, slots=True)
-class Launcher:
-    """An attempt with a wrapper, beside `place/beside` and apart from `outside`."""
-
-    place: Path
-    outside: Path
-    identity: Identity
-    installation: Installation
-
-    @property
-    def root(self) -> Path:
-        """The attempt."""
-        return self.place / f"{ROOT_PREFIX}own"
-
-    @property
-    def instance(self) -> Path:
-        """The instance of the launch."""
-        return self.root / "paperclip-home" / "instances" / "own"
-
-    @property
-    def workspace(self) -> Path:
-        """The working directory of every command."""
-        return self.instance / "workspaces" / "agent"
-
-    def configure(self, *, hide: Sequence[Path] = (), writable: Sequence[Path] = ()) -> None:
-        """Write the wrapper's configuration, as a harness does once before its server starts."""
-        write_configuration(
-            self.root,
-            runner=self.root / "bin" / "runner",
-            boot=1,
-            instance_parents=[self.instance.parent],
-            hide=[self.root / "private", *hide],
-            hide_optional=[],
-            minimum_abi=6,
-            levels={},
-            writable=writable,
-        )
-
-    @contextmanager
-    def start(
-        self, *command: Arg, sandboxed: bool = True, environ: Mapping[str, str] | None = None
-    ) -> Iterator[subprocess.Popen[bytes]]:
-        """Start a command as runnerd, through the wrapper or without it."""
-        self.hand_over()
-        # Beside an inert launcher there is no wrapper either.
-        inert = bool(os.environ.get("RUNNER_E2E_TEST_LAUNCHER"))
-        name = "paperclip-runnerd" if sandboxed and not inert else "runner"
-        words: list[Arg] = [self.root / "bin" / name, "--state-dir", self.instance / STATE]
-        words += ["--session-id", "s", "--run-id", "r", *command]
-        uid = self.identity.uid if os.geteuid() == 0 else None
-        with subprocess.Popen(
-            [os.fsencode(word) for word in words],
-            cwd=self.workspace,
-            env={"PATH": SEARCH_PATH, "HOME": str(self.workspace), "LC_ALL": "C", **(environ or {})},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            user=uid,
-            group=uid,
-            extra_groups=None if uid is None else [],
-        ) as process:
-            try:
-                yield process
-            finally:
-                process.kill()
-
-    def run(self, *command: Arg, sandboxed: bool = True, environ: Mapping[str, str] | None = None) -> Result:
-        """Run a command to its end."""
-        with self.start(*command, sandboxed=sandboxed, environ=environ) as process:
-            return finish(process)
-
-    def python(self, code: str, *words: Arg, sandboxed: bool = True) -> Any:  # noqa: ANN401 - printed JSON
-        """Run some Python, and return the one JSON document that it prints."""
-        command = (self.installation.python, "-I", "-S", "-c", code, *words)
-        result = self.run(*command, sandboxed=sandboxed)
-        assert result.status == 0, (result, self.journal())
-        return json.loads(result.stdout)
-
-    def act(
-        self, *acts: Act, sandboxed: bool = True, environ: Mapping[str, str] | None = None
-    ) -> list[Outcome]:
-        """Try some acts in one process."""
-        result = self.run(*self.acting(*acts), sandboxed=sandboxed, environ=environ)
-        assert result.status == 0, (result, self.journal())
-        return outcomes(result)
-
-    def acting(self, *acts: Act) -> tuple[Arg, ...]:
-        """The command that tries some acts."""
-        words: list[Arg] = []
-        for act in acts:
-            words += ["+"] if words else []
-            words += [f"={word}" if isinstance(word, int) else word for word in act]
-        return (*self.installation.program("actor.py"), *words)
-
-    def denies(self, *acts: Act, error: str = "EACCES", environ: Mapping[str, str] | None = None) -> None:
-        """Assert that every act fails inside, and that each succeeds without the wrapper."""
-        inside = self.act(*acts, environ=environ)
-        assert [outcome.error for outcome in inside] == [error] * len(acts), inside
-        control = self.act(*acts, sandboxed=False, environ=environ)
-        assert [outcome.error for outcome in control] == [""] * len(acts), control
-
-    def allows(self, *acts: Act, environ: Mapping[str, str] | None = None) -> list[str]:
-        """Assert that every act works inside, and return the values."""
-        inside = self.act(*acts, environ=environ)
-        assert [outcome.error for outcome in inside] == [""] * len(acts), inside
-        return [outcome.value for outcome in inside]
-
-    def journal(self) -> list[dict[str, Any]]:
-        """Return the lines that launches left."""
-        path = self.root / "private" / "launches.ndjson"
-        return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
-
-    def hand_over(self) -> None:
-        """Give everything to the identity: the test process may be root, the command may not."""
-        if os.geteuid() != 0:
-            return
-        for top in (self.place, self.outside):
-            for path in (top, *top.rglob("*")):
-                os.chown(path, self.identity.uid, self.identity.uid, follow_symlinks=False)
-
-
-def write(path: Path, text: str = SECRET) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text)
-    return path
 
 
 @pytest.fixture
@@ -160,9 +28,6 @@ def launcher(identity: Identity, installation: Installation) -> Iterator[Launche
     outside = Path(tempfile.mkdtemp(prefix="writes-ü-", dir=home))
     try:
         made = Launcher(place, outside, identity, installation)
-        project = installation.programs.parents[1]
-        install_wrapper(made.root, project, Path(installation.python))
-        write(made.root / "bin" / "runner", RUNNER).chmod(0o755)
         write(made.root / "private" / "case.json")
         for name in SERVER_FILES:
             write(made.instance / name, "{}")
@@ -171,8 +36,7 @@ def launcher(identity: Identity, installation: Installation) -> Iterator[Launche
         write(outside / "moving", "outside")
         write(outside / "given" / "file", "outside")
         write(place / "beside" / "file", "beside")
-        made.workspace.mkdir(parents=True)
-        made.configure()
+        install(made)
         yield made
     finally:
         shutil.rmtree(place)

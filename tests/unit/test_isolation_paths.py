@@ -6,12 +6,15 @@ import pytest
 
 from runner_e2e.isolation.paths import (
     HIDDEN_IN_INSTANCE,
+    HIDDEN_IN_TEMPORARY_ROOT,
     PRIVATE_MODE,
     SHARED_FIRST_USE,
     SHARED_MODE,
     TRACE_MODE,
     RunScope,
     ScopeError,
+    is_instance_parent,
+    own_run_directories,
     plan_run_scope,
     session_directory_name,
 )
@@ -349,3 +352,220 @@ def test_any_of_several_instance_parents_serves() -> None:
     scope = plan_run_scope(["--state-dir", OWN], None, ["/elsewhere/instances", PARENT], SCRATCH)
 
     assert scope.instance == INSTANCE
+
+
+def test_other_instance_parents_are_hidden() -> None:
+    scope = plan_run_scope(["--state-dir", OWN], None, ["/elsewhere/instances", PARENT, STARRED], SCRATCH)
+
+    assert {"/elsewhere/instances", TEMPORARY} < set(scope.hidden)
+    assert PARENT not in scope.hidden
+    assert scope.withheld == [PARENT]
+
+
+# Where the instance lies in a temporary root that the target's harness made and named.
+
+TEMPORARY = "/var/tmp/re-1/t"
+STARRED = f"{TEMPORARY}/*/paperclip-home/instances"
+ROOT = f"{TEMPORARY}/paperclip-runner-e2e-aB3.x_1"
+IN_ROOT = f"{ROOT}/paperclip-home/instances/e2e"
+SESSION_IN_ROOT = f"{IN_ROOT}/runtime/paperclip-runner/durable-sessions/{SESSION}"
+
+
+def scope_in_root(state: str = f"{SESSION_IN_ROOT}/runner", *more: str) -> RunScope:
+    return plan_run_scope(["--state-dir", state, *more], None, [PARENT, STARRED], SCRATCH)
+
+
+def test_an_instance_in_a_temporary_root_is_what_the_state_directory_says() -> None:
+    scope = scope_in_root()
+
+    assert scope.instance == IN_ROOT
+    assert scope.owner == SESSION_IN_ROOT
+    assert scope.beside == TEMPORARY
+    assert not any("*" in path for path in (*scope.hidden, *scope.exposed, *scope.withheld, *scope.writable))
+
+
+def test_all_on_the_way_to_an_instance_in_a_temporary_root_is_closed_but_for_the_workspace() -> None:
+    scope = scope_in_root()
+
+    assert scope.withheld == [
+        TEMPORARY,
+        ROOT,
+        f"{ROOT}/paperclip-home",
+        f"{ROOT}/paperclip-home/instances",
+    ]
+    assert scope.writable == [f"{ROOT}/workspace"]
+    names = {"artifacts-private", "control", "storage", "backups", "xdg-cache"}
+    assert set(HIDDEN_IN_TEMPORARY_ROOT) == names
+    assert {f"{ROOT}/{name}" for name in names} | {PARENT} < set(scope.hidden)
+    assert {f"{IN_ROOT}/{place}" for place in HIDDEN_IN_INSTANCE} < set(scope.hidden)
+
+
+def test_two_temporary_roots_of_one_instance_id_share_nothing() -> None:
+    one, other = scope_in_root(), scope_in_root(SESSION_IN_ROOT.replace(ROOT, f"{TEMPORARY}/other"))
+
+    assert not set(one.claims) & set(other.claims)
+    assert one.scratch != other.scratch
+
+
+def test_in_the_attempts_own_instance_nothing_of_temporary_roots_is_planned() -> None:
+    scope = scope_of("--state-dir", OWN)
+
+    assert (scope.withheld, scope.writable, scope.beside) == ([PARENT], [], None)
+
+
+def test_without_a_state_directory_every_temporary_root_is_hidden() -> None:
+    scope = plan_run_scope(["--build-metadata"], None, [PARENT, STARRED], SCRATCH)
+
+    assert scope.hidden == [SCRATCH, PARENT, TEMPORARY]
+
+
+@pytest.mark.parametrize("name", ["a", ".a", "...", "-", "a.b-c_d", "x" * 255])
+def test_a_temporary_root_may_have_any_plain_name(name: str) -> None:
+    assert scope_in_root(SESSION_IN_ROOT.replace(ROOT, f"{TEMPORARY}/{name}")).instance == IN_ROOT.replace(
+        ROOT, f"{TEMPORARY}/{name}"
+    )
+
+
+@pytest.mark.parametrize(
+    ("code", "root"),
+    [
+        ("usage", f"{TEMPORARY}/*"),
+        ("usage", f"{TEMPORARY}/a*"),
+        ("usage", f"{TEMPORARY}/a b"),
+        ("usage", f"{TEMPORARY}/a\n"),
+        ("usage", f"{TEMPORARY}/ü"),
+        ("usage", f"{TEMPORARY}/\udcff"),
+        ("usage", f"{TEMPORARY}/{'x' * 256}"),
+        ("usage", f"{TEMPORARY}/."),
+        ("usage", f"{TEMPORARY}/.."),
+        ("usage", f"{TEMPORARY}/a/../b"),
+        ("usage", f"{TEMPORARY}/"),
+        ("usage", f"{TEMPORARY}/a\0"),
+        ("expose-outside-hidden", TEMPORARY),
+        ("expose-outside-hidden", f"{TEMPORARY}/a/b"),
+        ("expose-outside-hidden", f"{TEMPORARY}x/a"),
+        ("expose-outside-hidden", "/var/tmp/re-2/t/a"),
+        ("expose-outside-hidden", "/a"),
+    ],
+)
+def test_an_instance_in_no_temporary_root_of_this_attempt_is_refused(code: str, root: str) -> None:
+    with pytest.raises(ScopeError) as caught:
+        scope_in_root(SESSION_IN_ROOT.replace(ROOT, root))
+
+    assert caught.value.code == code
+
+
+@pytest.mark.parametrize(
+    ("state", "trace"),
+    [
+        (SESSION_IN_ROOT.replace("instances/e2e", "instances"), None),
+        (SESSION_IN_ROOT.replace("instances/e2e", "instances/e2e/deeper"), None),
+        (SESSION_IN_ROOT.replace("paperclip-home", "Paperclip-Home"), None),
+        (f"{IN_ROOT}/secrets/a/b/c/d", None),
+        (SESSION_IN_ROOT, f"{TEMPORARY}/other/paperclip-home/instances/e2e/data/provider-traces/a.ndjson"),
+        (SESSION_IN_ROOT, f"{STARRED}/e2e/data/provider-traces/a.ndjson"),
+    ],
+)
+def test_a_place_elsewhere_in_a_temporary_root_is_refused(state: str, trace: str | None) -> None:
+    with pytest.raises(ScopeError) as caught:
+        plan_run_scope(["--state-dir", state], trace, [STARRED], SCRATCH)
+
+    assert caught.value.code == "expose-outside-hidden"
+
+
+def test_a_star_is_nothing_special_in_a_longer_segment() -> None:
+    with pytest.raises(ScopeError):
+        plan_run_scope(
+            ["--state-dir", SESSION_IN_ROOT], None, [STARRED.replace("*", "paperclip-runner-e2e-*")], SCRATCH
+        )
+
+
+@pytest.mark.parametrize(
+    "path", ["/a", PARENT, STARRED, "/a/*", "/a/*/b", "/a/x*/*/b", "/a/**", "/a b/\udcff", "/a/.../b"]
+)
+def test_an_absolute_plain_path_with_one_star_can_hold_instances(path: str) -> None:
+    assert is_instance_parent(path)
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["", "/", "a", "*/a", "/*", "/*/a", "/a/*/*", "/a/*/b/*", "/a/../*", "/a/./b", "/a//b", "/a/", "/a\0/b"],
+)
+def test_other_paths_hold_no_instances(path: str) -> None:
+    assert not is_instance_parent(path)
+
+
+RUN = "9f1c4c52-7c1b-4a1e-9d57-1d5a3a4f7b10"
+ANOTHER = "0e8d3b41-6b0a-4f0d-8c46-0c492938e6af"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        f"paperclip-run-PAP-12-{RUN}-aB3xYz",
+        f"paperclip-run-{ANOTHER}-{RUN}-aB3xYz",
+        f"paperclip-run-PAP-12-{RUN}",
+        f"paperclip-run-{RUN}-aB3xYz",
+        f"paperclip-run-{RUN}",
+    ],
+)
+def test_a_directory_that_ends_with_the_run_is_its_own(name: str) -> None:
+    assert own_run_directories(["other", name, f"paperclip-run-1-{ANOTHER}-a"], RUN) == [name]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        f"paperclip-run-PAP-12-{ANOTHER}-aB3xYz",
+        f"paperclip-run-{RUN}-{ANOTHER}-aB3xYz",
+        f"paperclip-run-PAP-{RUN}x-aB3xYz",
+        f"paperclip-run-PAP-x{RUN}-aB3xYz",
+        f"paperclip-run-PAP-{RUN.upper()}-aB3xYz",
+        f"paperclip-opencode-config-{RUN}",
+        f"x-paperclip-run-{RUN}-a",
+        f"paperclip-run{RUN}",
+        f"paperclip-run-{RUN[:-1]}-a",
+        "paperclip-run-",
+        RUN,
+        "",
+    ],
+)
+def test_a_directory_of_another_run_is_not_own_also_when_its_issue_is_named_after_this_one(name: str) -> None:
+    assert own_run_directories([name], RUN) == []
+
+
+@pytest.mark.parametrize("run", ["run", "paperclip", "paperclip-run", "1"])
+def test_the_words_of_the_prefix_and_of_an_issue_are_no_run(run: str) -> None:
+    assert own_run_directories([f"paperclip-run-PAP-1-{ANOTHER}-aB3xYz"], run) == []
+
+
+def test_a_launch_without_a_run_has_no_directories() -> None:
+    assert own_run_directories(["paperclip-run-None-a", "paperclip-run--a"], None) == []
+
+
+# Programs that runnerd is told to start.
+
+
+def test_absolute_programs_are_found_in_both_forms_and_as_often_as_they_stand() -> None:
+    words = ["--opencode-executable", "/a", "--opencode-proxy-command=/b", "--opencode-proxy-script", "/c"]
+    words += ["--acpx-sidecar-command", "/d", "--acpx-sidecar-script=/e", "--fake-harness-script", "/f"]
+    words += ["--opencode-executable=/g"]
+
+    found = scope_of("--state-dir", OWN, *words).programs
+
+    assert [path for _, path in found] == ["/a", "/b", "/c", "/d", "/e", "/f", "/g"]
+    assert found[1] == ("--opencode-proxy-command", "/b")
+    assert scope_of("--build-metadata", *words).programs == found
+
+
+def test_what_is_no_absolute_program_is_left_alone() -> None:
+    words = ["--opencode-executable", "node", "--opencode-proxy-script=./a", "--acpx-sidecar-command="]
+    words += ["--opencode-executable-sha256", "/a", "--diagnostics-directory", "/b", "--fake-harness", "/c"]
+
+    assert scope_of("--state-dir", OWN, *words, "--fake-harness-script").programs == []
+
+
+def test_a_program_option_takes_no_other_option_away() -> None:
+    scope = scope_of("--opencode-executable", "--state-dir", OWN)
+
+    assert (scope.owner, scope.programs) == (OWN, [])

@@ -69,6 +69,12 @@ def test_a_new_configuration_replaces_the_old_one_and_leaves_nothing_else(tmp_pa
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
+def test_an_instance_parent_may_hold_a_star(tmp_path: Path) -> None:
+    parent = tmp_path / "t" / "*" / "paperclip-home" / "instances"
+
+    assert read(configure(tmp_path, instance_parents=[parent])).instance_parents == [str(parent)]
+
+
 def change(path: Path, **fields: object) -> Path:
     path.write_text(json.dumps(json.loads(path.read_text()) | fields))
     return path
@@ -104,6 +110,10 @@ def test_a_field_of_another_type_is_refused(tmp_path: Path) -> None:
         {"hide": ["/a", 1]},
         {"hideOptional": [None]},
         {"instanceParents": [["/a"]]},
+        {"instanceParents": ["a"]},
+        {"instanceParents": ["/a", "/*/b"]},
+        {"instanceParents": ["/a/*/b/*"]},
+        {"instanceParents": ["/a/../b"]},
         {"levels": {"scopes": "prefered"}},
         {"levels": {"scopes": None}},
         {"levels": {"scope": "off"}},

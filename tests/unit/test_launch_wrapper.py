@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from runner_e2e.isolation.paths import RunScope, plan_run_scope
 from runner_e2e.launch import wrapper
-from runner_e2e.launch.entries import create_directory, create_file
+from runner_e2e.launch.entries import create_directory, create_file, list_directories
 from runner_e2e.launch.wrapper import own_environment, refuse_shared_claims
 from runner_e2e.sandbox.refusal import Refusal
 
@@ -245,3 +245,23 @@ def test_what_cannot_be_created_is_refused_with_its_error(tmp_path: Path) -> Non
             create(str(tmp_path / "missing" / "x"), 0o700)
         assert caught.value.code == "path-unresolvable"
         assert caught.value.errno == 2
+
+
+def test_only_real_directories_are_listed(tmp_path: Path) -> None:
+    (tmp_path / "d").mkdir()
+    (tmp_path / ".e").mkdir()
+    (tmp_path / "f").touch()
+    (tmp_path / "link").symlink_to("d")
+    (tmp_path / "broken").symlink_to("nowhere")
+
+    assert sorted(list_directories(str(tmp_path))) == [".e", "d"]
+
+
+def test_a_directory_that_cannot_be_listed_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "f").touch()
+
+    for name in ("f", "missing"):
+        with pytest.raises(Refusal) as caught:
+            list_directories(str(tmp_path / name))
+        assert caught.value.code == "ancestor-unlistable"
+        assert caught.value.path == os.fsencode(tmp_path / name)

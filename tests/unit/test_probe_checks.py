@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from runner_e2e.probe.checks import CHECKS, Expected
+from runner_e2e.probe.checks import CHECKS, TEMPORARY_ROOT_CHECKS, Expected, Layout, checks_for
 from runner_e2e.probe.observer import ACTIONS
 
 PROJECT = Path(__file__).resolve().parents[2]
 
 
 def test_ids_are_unique_and_say_what_they_concern() -> None:
-    ids = [check.id for check in CHECKS]
+    ids = [check.id for check in checks_for(Layout.TEMPORARY_ROOT)]
 
     assert len(set(ids)) == len(ids)
     assert all(name.startswith(("run:", "base:")) for name in ids)
@@ -44,6 +44,17 @@ def test_the_products_own_checks_are_all_there() -> None:
             "ownScratch",
         )
     }
+
+
+def test_an_instance_in_a_temporary_root_has_more_checks_and_no_fewer() -> None:
+    assert checks_for(Layout.ATTEMPT) == CHECKS
+    assert checks_for(Layout.TEMPORARY_ROOT) == CHECKS + TEMPORARY_ROOT_CHECKS
+    assert {check.id for check in TEMPORARY_ROOT_CHECKS} == {
+        "run:otherTemporaryRoot",
+        "run:harnessArtifacts",
+        "run:harnessControl",
+    }
+    assert {check.expected for check in TEMPORARY_ROOT_CHECKS} == {Expected.DENIED}
 
 
 def test_the_observer_knows_every_action() -> None:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runner_e2e.probe.checks import CHECKS, Action, Expected
+from runner_e2e.probe.checks import CHECKS, TEMPORARY_ROOT_CHECKS, Action, Expected, Layout, checks_for
 from runner_e2e.probe.run import ProbeResult
 from runner_e2e.probe.verdict import Access, CheckResult, Observation, classify, judge
 
@@ -56,6 +56,14 @@ def failures(
 def test_a_domain_that_holds_passes_every_check() -> None:
     assert failures(inside()) == []
     assert [result.check for result in judge(inside(), outside(), MARKERS)] == list(CHECKS)
+
+
+def test_the_checks_of_another_layout_are_judged_in_their_order() -> None:
+    checks = checks_for(Layout.TEMPORARY_ROOT)
+    results = judge(inside(), outside(), MARKERS, checks=checks)
+
+    assert [result.check for result in results] == list(checks)
+    assert [result.check for result in results if not result.passed] == list(TEMPORARY_ROOT_CHECKS)
 
 
 def test_a_launcher_that_does_nothing_fails_every_denied_check_and_no_other() -> None:

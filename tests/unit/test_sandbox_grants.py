@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from runner_e2e.sandbox import rules
 from runner_e2e.sandbox.names import is_beneath, parents
-from runner_e2e.sandbox.rules import Access, Rights, additional_grants, withheld_names
+from runner_e2e.sandbox.rules import Access, Rights, additional_grants, is_withheld, withheld_names
 
 RIGHTS = Rights(rules.filesystem_rights(7), 0)
 PLAIN = Access(set(), set())
@@ -228,6 +228,46 @@ def test_a_read_only_place_in_a_writable_one_is_withheld_and_granted_on_its_own(
     assert found == {b"/var/tmp/re-1/i/config.json": True}
     assert LAUNCH.entries_of(b"/") == (True, {b"tmp"})
     assert LAUNCH.entries_of(b"/var/tmp/re-1") == (True, {b"i"})
+
+
+def test_of_withheld_entries_only_the_writable_ones_are_granted() -> None:
+    top = b"/var/tmp/re-1/t"
+    named = {top + b"/own/workspace", top + b"/run-1", top + b"/deep/er", top + b"/own/i/secrets"}
+    access = Access({b"/var/tmp/re-1", top + b"/run-2"}, named, everywhere_read_only=True)
+    hidden = {top + b"/own/i/secrets", top + b"/own/control"}
+    withheld = withheld_names(hidden, access.protected())
+    withhold = ((top, b""), (top + b"/own", b""), (b"/var/tmp", b"re-"))
+
+    found = additional_grants(withheld, hidden, RIGHTS, access, withhold)
+
+    assert sorted(found) == [
+        (path, RIGHTS.everything, False) for path in sorted(named - {top + b"/own/i/secrets"})
+    ]
+    # Without that, an entry is granted with its siblings, once.
+    assert [path for path, _, _ in additional_grants(withheld, hidden, RIGHTS, access)] == [top + b"/deep/er"]
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        (b"/a/x", True),
+        (b"/a/", True),
+        (b"/a", False),
+        (b"/a/x/y", False),
+        (b"/ab/x", False),
+        (b"/b/re-1", True),
+        (b"/b/re-", True),
+        (b"/b/re", False),
+        (b"/re-1", False),
+        (b"/top-1", True),
+        (b"/", False),
+    ],
+)
+def test_a_withheld_entry_stands_in_its_directory_and_starts_with_its_prefix(
+    path: bytes, *, expected: bool
+) -> None:
+    assert is_withheld(path, ((b"/a", b""), (b"/b", b"re-"), (b"/", b"top-"))) is expected
+    assert is_withheld(path, ()) is False
 
 
 @given(

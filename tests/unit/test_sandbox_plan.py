@@ -203,6 +203,23 @@ def test_a_plan_never_exposes_more_than_it_may(
         assert (plan.hidden_by(path) is not None) is (covered and not shown)
 
 
+def test_what_is_withheld_counts_as_hidden_but_for_the_ways_through_and_the_writable(top: bytes) -> None:
+    def at(*names: bytes) -> list[bytes]:
+        return [b"/".join((os.path.realpath(top), name)) for name in names]
+
+    (directory,), (hidden,), shown = at(b"hid"), at(b"hid/own/deep"), at(b"hid/given", b"hid/x/given")
+    policy = Policy(
+        [], [hidden], [], Access(set(), set(shown), everywhere_read_only=True), ((directory, b""),)
+    )
+    plan = build_plan(policy, Resolver(), MOUNTS)
+
+    for path in at(b"hid/other", b"hid/other/deep", b"hid/later", b"hid/x", b"hid/x/y", b"hid/givenn"):
+        assert plan.hidden_by(path) == directory + b"/" + path[len(directory) + 1 :].partition(b"/")[0]
+    assert plan.hidden_by(hidden) == hidden
+    for path in (*at(b"hid", b"hid/own", b"hid/own/mine", b"hid/x/given", b"ok/a"), shown[0] + b"/new/er"):
+        assert plan.hidden_by(path) is None
+
+
 # Other names by the mount table.
 
 

@@ -41,6 +41,32 @@ SHARED_FIRST_USE = (
     "runtime/provider-packs",
 )
 
+# Where a target's harness makes the instance itself, it lies in a temporary root that the harness names:
+# <fixed>/<temporary root>/paperclip-home/instances/<id>. Nothing of <fixed>, of that root or of its
+# paperclip-home is shown but what stands here: other roots hold other runs, other runs' temporary
+# directories lie beside them, and what a tool leaves there later is nobody's either.
+#
+# Of the own temporary root these are hidden by name as well, so that each launch proves it: results with
+# the case's name and matchers, restart requests, attachments and database copies of all companies, and
+# the cache of the server, from which that would load what an agent put there.
+HIDDEN_IN_TEMPORARY_ROOT = ("artifacts-private", "control", "storage", "backups", "xdg-cache")
+# Agents of project workspaces work here.
+SHOWN_IN_TEMPORARY_ROOT = ("workspace",)
+# The server makes `<prefix><issue>-<run>-<random>` beside the temporary root for what it hands one run.
+RUN_DIRECTORY_PREFIX = "paperclip-run-"
+
+# Stands for the temporary root in the parent of such instances.
+STAR = "*"
+
+# Programs that runnerd is told to start: hidden, they would only fail somewhere inside of it.
+PROGRAM_OPTIONS = (
+    "--opencode-executable",
+    "--opencode-proxy-command",
+    "--opencode-proxy-script",
+    "--fake-harness-script",
+)
+PROGRAM_OPTION_PREFIX = "--acpx-sidecar-"
+
 # Read by the server at its start: an agent that wrote them would decide what runs outside its domain.
 READ_ONLY_IN_INSTANCE = ("config.json", "runtime-info.json")
 
@@ -67,10 +93,14 @@ class RunScope:
     `directories` and `files` are to be created if missing, in order, with their modes. `scratch` is
     the launch's private directory; `owner` names the durable session (or direct run) by its place, and
     `claims` what only one owner may ever be given. `session_claim` is the one among them that its raw
-    session id has to own as well.
+    session id has to own as well. `withheld` directories show none of their entries but those on the way
+    to the instance and the `writable` ones; `beside` is the one among them that may hold directories of
+    the launch's run, see `own_run_directories`. `programs` are the options with the absolute paths that
+    runnerd is told to start.
     """
 
     __slots__ = (
+        "beside",
         "claims",
         "directories",
         "exposed",
@@ -78,10 +108,13 @@ class RunScope:
         "hidden",
         "instance",
         "owner",
+        "programs",
         "run",
         "scratch",
         "session",
         "session_claim",
+        "withheld",
+        "writable",
     )
 
     def __init__(self, instance: str | None, owner: str, scratch: str) -> None:
@@ -96,6 +129,10 @@ class RunScope:
         self.directories: list[tuple[str, int]] = []
         self.files: list[tuple[str, int]] = []
         self.claims: list[str] = []
+        self.withheld: list[str] = []
+        self.writable: list[str] = []
+        self.beside: str | None = None
+        self.programs: list[tuple[str, str]] = []
 
     @property
     def temporary(self) -> str:
@@ -113,21 +150,22 @@ def plan_run_scope(
 ) -> RunScope:
     """Return what a runnerd call may see; raises ScopeError for hostile or contradictory words.
 
-    Without `--state-dir` (as in `--build-metadata`) no instance is concerned, and all of them are
-    hidden.
+    One segment of an instance parent may be `*`: any plain name, see `is_instance_parent`. Without
+    `--state-dir` (as in `--build-metadata`) no instance is concerned, and all of them are hidden.
     """
-    words = _read_words(arguments)
+    words, programs = _read_words(arguments)
     state = words.get("--state-dir")
     if state is None:
         scope = RunScope(None, "", f"{scratch_root}/{_short_name('')}")
-        scope.hidden = [scratch_root, *instance_parents]
+        scope.hidden = [scratch_root, *(_fixed_part(parent) for parent in instance_parents)]
         scope.claims = [scope.scratch]
         scope.directories = _scratch_directories(scope, scratch_root)
+        scope.programs = programs
         return scope
     run = words.get("--run-id")
     if run is not None:
         _require_segment("--run-id", run)
-    instance, kind, segment = _split_state(state, instance_parents)
+    parent, instance, kind, segment = _split_state(state, instance_parents)
     if kind == CODEX_STATE and segment != run:
         raise ScopeError(
             "usage",
@@ -138,7 +176,9 @@ def plan_run_scope(
     scope = RunScope(instance, owner, f"{scratch_root}/{_short_name(owner)}")
     scope.run = run
     scope.session = words.get("--session-id")
+    scope.programs = programs
     scope.hidden = [scratch_root, *(f"{instance}/{place}" for place in HIDDEN_IN_INSTANCE)]
+    _close_parents(scope, instance, parent, instance_parents)
     private = [f"{instance}/{RUNNER_STATE}", f"{instance}/{DURABLE_SESSIONS}", f"{instance}/{CODEX_STATE}"]
     private.append(f"{instance}/{OPENCODE_SESSIONS}")
     own = [owner]
@@ -180,12 +220,73 @@ def session_directory_name(session: str) -> str:
     return name
 
 
-def _read_words(arguments: list[str]) -> dict[str, str]:
+def own_run_directories(names: list[str], run: str | None) -> list[str]:
+    """Return those of a directory's names that the server gave to a run.
+
+    The run stands last or before one random part. Anywhere else it may come from the name of an issue,
+    which an agent can choose.
+    """
+    if run is None:
+        return []
+    found = []
+    for name in names:
+        if name.startswith(RUN_DIRECTORY_PREFIX):
+            # The dash that ends the prefix may be the one before the run.
+            rest = name[len(RUN_DIRECTORY_PREFIX) - 1 :]
+            if rest.endswith(f"-{run}") or rest.rpartition("-")[0].endswith(f"-{run}"):
+                found.append(name)
+    return found
+
+
+def is_instance_parent(path: str) -> bool:
+    """Tell whether a path can hold instances: absolute, plain, with at most one segment `*`.
+
+    That one is not the first: what lies before it is hidden from calls that concern no instance.
+    """
+    top, *parts = path.split("/")
+    plain = not any(part in ("", ".", "..") or "\0" in part for part in parts)
+    return not top and bool(parts) and plain and STAR not in parts[:1] and parts.count(STAR) <= 1
+
+
+def _fixed_part(parent: str) -> str:
+    """Return an instance parent up to its `*`."""
+    parts = parent.split("/")
+    return "/".join(parts[: parts.index(STAR)]) if STAR in parts else parent
+
+
+def _close_parents(scope: RunScope, instance: str, parent: str, instance_parents: list[str]) -> None:
+    """Withhold what lies beside the instance, up to the fixed part of its parent, and hide all others."""
+    for other in instance_parents:
+        top = _fixed_part(other)
+        if not instance.startswith(f"{top}/"):
+            scope.hidden.append(top)
+        elif top not in scope.withheld:
+            scope.withheld.append(top)
+    if STAR not in parent.split("/"):
+        return
+    parts = instance.split("/")
+    scope.beside = _fixed_part(parent)
+    depth = scope.beside.count("/") + 1
+    scope.withheld += ["/".join(parts[:end]) for end in range(depth + 1, len(parts))]
+    own = "/".join(parts[: depth + 1])
+    scope.hidden += [f"{own}/{name}" for name in HIDDEN_IN_TEMPORARY_ROOT]
+    scope.writable += [f"{own}/{name}" for name in SHOWN_IN_TEMPORARY_ROOT]
+
+
+def _read_words(arguments: list[str]) -> tuple[dict[str, str], list[tuple[str, str]]]:
+    """Return the values of the options that decide the scope, and the programs with absolute paths."""
     words: dict[str, str] = {}
+    programs: list[tuple[str, str]] = []
     position = 0
     while position < len(arguments):
         name, joined, value = arguments[position].partition("=")
         position += 1
+        if name in PROGRAM_OPTIONS or name.startswith(PROGRAM_OPTION_PREFIX):
+            if not joined:
+                value = arguments[position] if position < len(arguments) else ""
+            if value.startswith("/"):
+                programs.append((name, value))
+            continue
         if name not in _WANTED:
             continue
         if not joined:
@@ -195,11 +296,11 @@ def _read_words(arguments: list[str]) -> dict[str, str]:
             position += 1
         if words.setdefault(name, value) != value:
             raise ScopeError("usage", f"{name} is given twice with different values", "give it once")
-    return words
+    return words, programs
 
 
-def _split_state(state: str, instance_parents: list[str]) -> tuple[str, str, str]:
-    """Return instance root, the part of the layout, and the segment that names the owner."""
+def _split_state(state: str, instance_parents: list[str]) -> tuple[str, str, str, str]:
+    """Return parent and root of the instance, the part of the layout, and the segment of the owner."""
     parts = state.rstrip("/").split("/")
     if not state.startswith("/") or any(part in ("", ".", "..") for part in parts[1:]) or "\0" in state:
         raise ScopeError(
@@ -208,13 +309,20 @@ def _split_state(state: str, instance_parents: list[str]) -> tuple[str, str, str
             "give the path as the server creates it",
         )
     for parent in instance_parents:
-        depth = parent.count("/") + 1
-        if "/".join(parts[:depth]) != parent or len(parts) < depth + 5:
+        pattern = parent.split("/")
+        depth = len(pattern)
+        if len(parts) < depth + 5:
+            continue
+        star = pattern.index(STAR) if STAR in pattern else 0  # segment 0 is empty on both sides
+        pattern[star] = parts[star]
+        if pattern != parts[:depth]:
             continue
         kind = "/".join(parts[depth + 1 : depth + 4])
         if kind in (DURABLE_SESSIONS, CODEX_STATE):
+            if star:
+                _require_segment("--state-dir", parts[star])
             _require_segment("--state-dir", parts[depth + 4])
-            return "/".join(parts[: depth + 1]), kind, parts[depth + 4]
+            return parent, "/".join(parts[: depth + 1]), kind, parts[depth + 4]
     raise ScopeError(
         "expose-outside-hidden",
         "--state-dir does not lie in a session of an instance that this cell allows",

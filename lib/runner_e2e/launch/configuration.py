@@ -4,6 +4,7 @@ import json
 from os import O_CLOEXEC, O_NOFOLLOW, O_RDONLY, close, read
 from os import open as open_descriptor
 
+from runner_e2e.isolation.paths import is_instance_parent
 from runner_e2e.sandbox.protections import NAMES, OFF, PREFERRED, REQUIRED
 from runner_e2e.sandbox.refusal import Refusal
 
@@ -34,6 +35,7 @@ _LEVELS = (REQUIRED, PREFERRED, OFF)
 class Configuration:
     """What the harness decided for all launches of one server start (`boot`, from 1).
 
+    An `instance_parents` entry may hold one `*` as a whole segment, see `isolation.paths`.
     `withhold_prefix` starts the names of all attempts' roots: those beside this one are not granted.
     `writable` names places beside the instance and the temporary directories that agents may write.
     """
@@ -93,6 +95,7 @@ def read_configuration(path: bytes) -> Configuration:
         or set(content) != set(_KEYS)
         or not all(isinstance(content[key], kind) for key, kind in _KEYS.items())
         or not all(isinstance(path, str) for key in _LISTS for path in content[key])
+        or not all(map(is_instance_parent, content["instanceParents"]))
         or not all(name in NAMES and level in _LEVELS for name, level in content["levels"].items())
     ):
         raise Refusal(

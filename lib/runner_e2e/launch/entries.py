@@ -24,6 +24,21 @@ def create_directory(path: str, mode: int) -> None:
         raise _failed(path, error) from error
 
 
+def list_directories(path: str) -> list[str]:
+    """Return the names of a directory's directories; a symlink is none of them."""
+    try:
+        with os.scandir(path) as found:
+            return [entry.name for entry in found if entry.is_dir(follow_symlinks=False)]
+    except OSError as error:
+        raise Refusal(
+            "ancestor-unlistable",
+            f"the directory that holds the temporary root cannot be listed: {error.strerror}",
+            "check its owner and permissions",
+            path=os.fsencode(path),
+            errno=error.errno,
+        ) from error
+
+
 def create_file(path: str, mode: int) -> None:
     """Create an empty file exclusively; an existing regular file is left as it is."""
     try:

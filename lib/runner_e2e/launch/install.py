@@ -68,7 +68,11 @@ def write_configuration(  # noqa: PLR0913 - the fields of one file, keyword only
     writable: Sequence[Path] = (),
     keep_file_capabilities: bool = False,
 ) -> Path:
-    """Write the wrapper's configuration for one server start, atomically; return the journal's path."""
+    """Write the wrapper's configuration for one server start, atomically; return the journal's path.
+
+    An instance parent is canonical. Where the instance comes later, in a temporary root whose name the
+    target chooses, the segment of that name is `*`.
+    """
     private = root / "private"
     journal = private / JOURNAL_NAME
     content = {

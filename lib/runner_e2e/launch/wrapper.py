@@ -4,7 +4,13 @@ import os
 import time
 
 from runner_e2e.evidence import journal
-from runner_e2e.isolation.paths import READ_ONLY_IN_INSTANCE, RunScope, ScopeError, plan_run_scope
+from runner_e2e.isolation.paths import (
+    READ_ONLY_IN_INSTANCE,
+    RunScope,
+    ScopeError,
+    own_run_directories,
+    plan_run_scope,
+)
 from runner_e2e.sandbox import execute, kernel, launcher, plan, protections
 from runner_e2e.sandbox.names import Resolver
 from runner_e2e.sandbox.refusal import Refusal
@@ -57,6 +63,9 @@ def _launch(
         arguments, _trace_path(environment), settings.instance_parents, settings.scratch_root
     )
     refuse_shared_claims(scope, journal.read_descriptor(descriptor))
+    resolver = Resolver()
+    if scope.instance is not None:
+        _refuse_links(resolver, os.fsencode(scope.instance))
     for path, mode in scope.directories:
         entries.create_directory(path, mode)
     for path, mode in scope.files:
@@ -64,8 +73,10 @@ def _launch(
     if scope.instance is None:
         # Asked for its version only: wherever the server happens to stand is nobody's workspace.
         os.chdir(scope.temporary)
+    elif scope.beside is not None:
+        found = own_run_directories(entries.list_directories(scope.beside), scope.run)
+        scope.writable += [f"{scope.beside}/{name}" for name in found]
     environment = own_environment(environment, scope)
-    resolver = Resolver()
     policy = plan.Policy(
         [os.fsencode(path) for path in settings.hide],
         [os.fsencode(path) for path in (*settings.hide_optional, *scope.hidden)],
@@ -73,7 +84,7 @@ def _launch(
         plan_access(root, scope, settings.writable, privileged=protections.is_privileged()),
         (
             (os.path.dirname(root), os.fsencode(settings.withhold_prefix)),
-            *((os.fsencode(parent), b"") for parent in settings.instance_parents),
+            *((os.fsencode(directory), b"") for directory in scope.withheld),
         ),
     )
     the_plan = plan.build_plan(policy, resolver)
@@ -81,6 +92,7 @@ def _launch(
     _refuse_ancestors(the_plan, resolver, scope)
     runner = os.fsencode(settings.runner)
     candidates = plan.find_command(runner, b"", the_plan, resolver)
+    refuse_hidden_programs(scope.programs, the_plan, resolver)
     strictness = launcher.Settings(
         settings.minimum_abi, settings.levels, keep_file_capabilities=settings.keep_file_capabilities
     )
@@ -118,12 +130,12 @@ def refuse_shared_claims(scope: RunScope, records: list[dict[str, object]]) -> N
 
 
 def plan_access(root: bytes, scope: RunScope, writable: list[str], *, privileged: bool) -> Access:
-    """Return what the launch may write: its instance, temporary directories, devices, nothing else.
+    """Return what the launch may write: its instance and what the scope adds, temporary places, devices.
 
     Whatever the harness or the server executes or reads lies outside the domain's reach this way: the
     wrapper itself, the instance's configuration, tools and start-up files of the same user.
     """
-    places = {b"/tmp", b"/var/tmp", *(os.fsencode(path) for path in writable)}
+    places = {b"/tmp", b"/var/tmp", *(os.fsencode(path) for path in (*writable, *scope.writable))}
     if not privileged:
         places.add(b"/dev")  # root gets the usual devices one by one
     read_only = {root}
@@ -146,6 +158,46 @@ def own_environment(environment: list[bytes], scope: RunScope) -> list[bytes]:
     }
     kept = [entry for entry in environment if entry.partition(b"=")[0] not in own]
     return kept + [name + b"=" + value for name, value in own.items()]
+
+
+def refuse_hidden_programs(programs: list[tuple[str, str]], the_plan: plan.Plan, resolver: Resolver) -> None:
+    """Refuse a program that runnerd is told to start and that the domain would close to it.
+
+    Runnerd would only say that a child of it failed. One that cannot be looked at is left to runnerd.
+    """
+    for option, path in programs:
+        try:
+            canonical = resolver.resolve(os.fsencode(path)).canonical
+        except OSError:
+            continue
+        if the_plan.hidden_by(canonical) is not None:
+            raise Refusal(
+                "command-hidden",
+                f"{option} names a program that lies beneath a hidden path",
+                "keep the programs that runnerd starts outside the hidden paths",
+                path=canonical,
+            )
+
+
+def _refuse_links(resolver: Resolver, instance: bytes) -> None:
+    """Refuse an instance whose name is not where it lies: what is planned by name would miss it."""
+    try:
+        found = resolver.resolve(instance)
+    except OSError as error:
+        raise Refusal(
+            "path-unresolvable",
+            f"the instance cannot be resolved: {os.strerror(error.errno or 0)}",
+            "check that every part of its path is a directory that can be searched",
+            path=instance,
+            errno=error.errno,
+        ) from error
+    if found.links:
+        raise Refusal(
+            "expose-symlink",
+            "the way to the instance passes through a symlink",
+            "name the instance by its real directory",
+            path=found.links[0],
+        )
 
 
 def _refuse_ancestors(the_plan: plan.Plan, resolver: Resolver, scope: RunScope) -> None:

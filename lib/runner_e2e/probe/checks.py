@@ -16,6 +16,13 @@ class Expected(StrEnum):
     RECORDED = "recorded"
 
 
+class Layout(StrEnum):
+    """Where a cell's instance lies: in the attempt, or in a temporary root of the target's harness."""
+
+    ATTEMPT = "attempt"
+    TEMPORARY_ROOT = "temporary-root"
+
+
 class Action(StrEnum):
     """What the observer does with a target; each has a positive outcome that carries a marker."""
 
@@ -103,3 +110,15 @@ CHECKS: tuple[Check, ...] = (
     _recorded("run:hiddenExistence", Action.STAT),
     _recorded("run:hiddenMetadata", Action.CHMOD),
 )
+
+# Beside those above where the instance lies in a temporary root of the target's harness.
+TEMPORARY_ROOT_CHECKS: tuple[Check, ...] = (
+    _denied("run:otherTemporaryRoot"),
+    _denied("run:harnessArtifacts"),
+    _denied("run:harnessControl"),
+)
+
+
+def checks_for(layout: Layout) -> tuple[Check, ...]:
+    """Return the checks of a layout, in the order of every table."""
+    return CHECKS + TEMPORARY_ROOT_CHECKS if layout is Layout.TEMPORARY_ROOT else CHECKS

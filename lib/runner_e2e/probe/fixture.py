@@ -15,11 +15,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from runner_e2e.isolation.paths import DURABLE_SESSIONS, RUNNER_STATE, plan_run_scope
+from runner_e2e.isolation.paths import DURABLE_SESSIONS, RUNNER_STATE, STAR, plan_run_scope
 from runner_e2e.launch.install import ROOT_PREFIX, WRAPPER_NAME
-from runner_e2e.probe.checks import CHECKS, Action
+from runner_e2e.probe.checks import Action, Check, Layout, checks_for
 
 INSTANCE = "probe-instance"
+INSTANCES = "paperclip-home/instances"
+# As a target's harness names its temporary roots, in the directory that is its TMPDIR.
+TEMPORARY_ROOT, OTHER_TEMPORARY_ROOT = "paperclip-runner-e2e-probe", "paperclip-runner-e2e-other"
 RUNNER_NAME = "probe-shell"
 OWN, OTHER = "0" * 64, "f" * 64
 OWN_RUN, OTHER_RUN = "probe-run-own", "probe-run-other"
@@ -43,15 +46,25 @@ class BaseTargets:
 
 @dataclass(slots=True)
 class Fixture:
-    """A built fixture: per check the target as the observer gets it, and the marker of a success."""
+    """A built fixture: per check the target as the observer gets it, and the marker of a success.
+
+    `instance_parent` is what the wrapper's configuration says of where `instance` lies.
+    """
 
     root: Path
+    layout: Layout
+    instance_parent: Path
     instance: Path
     workspace: Path
     trace: Path
     targets: dict[str, str] = field(default_factory=dict)
     markers: dict[str, bytes] = field(default_factory=dict)
     hide: list[Path] = field(default_factory=list)
+
+    @property
+    def checks(self) -> tuple[Check, ...]:
+        """The checks of this layout."""
+        return checks_for(self.layout)
 
     @property
     def arguments(self) -> list[str]:
@@ -74,17 +87,22 @@ class Fixture:
                 "target": self.targets[check.id],
                 "marker": self.markers[check.id].decode("ascii") if check.action is Action.WRITE else "",
             }
-            for check in CHECKS
+            for check in self.checks
         ]
 
 
 @contextlib.contextmanager
-def build_fixture(root: Path, base: BaseTargets) -> Iterator[Fixture]:
+def build_fixture(root: Path, base: BaseTargets, layout: Layout = Layout.ATTEMPT) -> Iterator[Fixture]:
     """Build the fixture beneath `root`, which must not exist; remove it and close its sockets after."""
     root.mkdir(mode=0o700)
-    instance = root / "paperclip-home" / "instances" / INSTANCE
+    parent = place = root / INSTANCES
+    if layout is Layout.TEMPORARY_ROOT:
+        parent, place = (root / "t" / name / INSTANCES for name in (STAR, TEMPORARY_ROOT))
+    instance = place / INSTANCE
     fixture = Fixture(
         root,
+        layout,
+        parent,
         instance,
         instance / "workspaces" / "agent",
         instance / "data" / "provider-traces" / "00000000-0000-4000-8000-000000000001.ndjson",
@@ -93,6 +111,8 @@ def build_fixture(root: Path, base: BaseTargets) -> Iterator[Fixture]:
         stack.callback(shutil.rmtree, root, ignore_errors=True)
         _plant_instance(fixture)
         _plant_own(fixture)
+        if layout is Layout.TEMPORARY_ROOT:
+            _plant_temporary_roots(fixture)
         _plant_base(fixture, base, stack)
         _listen(fixture, stack)
         _observe_harness(fixture, base)
@@ -156,7 +176,7 @@ def _plant_own(fixture: Fixture) -> None:
     scope = plan_run_scope(
         fixture.arguments,
         str(fixture.trace),
-        [str(instance.parent)],
+        [str(fixture.instance_parent)],
         str(scratch_root),
     )
     other = scratch_root / ("0" * 8)
@@ -177,6 +197,16 @@ def _plant_own(fixture: Fixture) -> None:
     fixture.markers["run:sharedTmp"] = _marker()
 
 
+def _plant_temporary_roots(fixture: Fixture) -> None:
+    """Plant what lies around the instance: the harness's places in its root, and another root."""
+    directory = fixture.root / "t"
+    own = directory / TEMPORARY_ROOT
+    other = directory / OTHER_TEMPORARY_ROOT
+    _plant(fixture, "run:otherTemporaryRoot", other / INSTANCES / "other" / "workspaces" / "agent" / "note")
+    _plant(fixture, "run:harnessArtifacts", own / "artifacts-private" / "cases" / "case" / "result.json")
+    _plant(fixture, "run:harnessControl", own / "control" / "server-restart.request.json")
+
+
 def _plant_base(fixture: Fixture, base: BaseTargets, stack: contextlib.ExitStack) -> None:
     for check, (path, content) in (
         ("base:harnessTests", base.tests),
@@ -192,7 +222,7 @@ def _plant_base(fixture: Fixture, base: BaseTargets, stack: contextlib.ExitStack
         ("base:outsideWrite", outside),
     ):
         fixture.targets[check] = str(path)
-    for row in CHECKS:
+    for row in fixture.checks:
         if row.action is Action.OPEN_WRITE:
             fixture.markers[row.id] = b"opened"
     private = base.private / f"probe-{secrets.token_hex(4)}"

@@ -15,6 +15,7 @@ from pathlib import Path
 from runner_e2e.errors import SandboxUnprovenError
 from runner_e2e.evidence.journal import parse_journal
 from runner_e2e.launch.install import find_interpreter, install_wrapper, write_configuration
+from runner_e2e.probe.checks import Layout
 from runner_e2e.probe.fixture import RUNNER_NAME, BaseTargets, Fixture, build_fixture, environment_of
 from runner_e2e.probe.verdict import CheckResult, Observation, judge
 
@@ -35,6 +36,7 @@ class ProbeRequest:
     """What a probe needs: the attempt, the production policy, and where the harness's places are.
 
     `sandboxed` false launches without the wrapper, to show what a launcher that does nothing leaves open.
+    `layout` says in which form production launches are told where their instance lies.
     An `observer` that has not answered after `timeout_s` is ended, and proves nothing.
     """
 
@@ -49,6 +51,7 @@ class ProbeRequest:
     sandboxed: bool = True
     observer: Path = OBSERVER
     timeout_s: float = TIMEOUT_S
+    layout: Layout = Layout.ATTEMPT
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +109,7 @@ def run_probe(request: ProbeRequest) -> ProbeResult:
     """
     root = request.root / "probe"
     try:
-        with build_fixture(root, request.base) as fixture:
+        with build_fixture(root, request.base, request.layout) as fixture:
             return _probe(request, fixture)
     except OSError as error:
         raise SandboxUnprovenError(
@@ -127,7 +130,7 @@ def _probe(request: ProbeRequest, fixture: Fixture) -> ProbeResult:
         fixture.root,
         runner=shell,
         boot=request.boot,
-        instance_parents=[fixture.instance.parent],
+        instance_parents=[fixture.instance_parent],
         hide=[*request.hide, *fixture.hide, fixture.root / "private"],
         # The fixture's own root is what the production policy hides; here it has to stay visible.
         hide_optional=[path for path in request.hide_optional if path != fixture.root],
@@ -144,7 +147,7 @@ def _probe(request: ProbeRequest, fixture: Fixture) -> ProbeResult:
             problem = f"the launch was refused: {record['code']}: {record['message']}"
         elif isinstance(record.get("abi"), int) and isinstance(record.get("protections"), dict):
             abi, protections = int(str(record["abi"])), dict(record["protections"])  # type: ignore[call-overload]  # checked above
-    results = judge(inside, outside, fixture.markers, _degraded(protections))
+    results = judge(inside, outside, fixture.markers, _degraded(protections), fixture.checks)
     if not records:
         problem = "the launch left no line in the journal, so it did not go through the wrapper"
     if problem is None and not inside:

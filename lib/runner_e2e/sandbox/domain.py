@@ -88,7 +88,8 @@ def walk_grants(plan: Plan, rights: Rights, add: "Callable[[int, int, str, bytes
         if plan.access.privileged and directory == b"/dev":
             continue  # only the usual nodes, by additional_grants
         walk.grant_entries(directory, names)
-    for path, allowed, read_only in additional_grants(plan.withheld, set(plan.hidden), rights, plan.access):
+    additional = additional_grants(plan.withheld, set(plan.hidden), rights, plan.access, plan.withhold)
+    for path, allowed, read_only in additional:
         walk.grant_path(path, allowed, read_only=read_only)
     for path in plan.exposed:
         if not walk.grant_path(path, rights.everything, read_only=False, exposed=True):

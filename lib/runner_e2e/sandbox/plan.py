@@ -17,7 +17,7 @@ from .names import (
     read_file,
 )
 from .refusal import Refusal
-from .rules import Access, withheld_names
+from .rules import Access, is_withheld, withheld_names
 
 _KIND, _DIRECTORY, _REGULAR = 0o170000, 0o040000, 0o100000
 _ANY_EXECUTE = 0o111
@@ -27,7 +27,8 @@ class Policy:
     """What a caller asks for, as spelled: byte strings, absolute or relative to the directory.
 
     `withhold` names canonical directories on the way to a hidden path, each with a prefix: entries
-    whose name starts so are not granted, whenever they were made. `access` says what may be written.
+    whose name starts so are not granted, whenever they were made, unless `access` names them as
+    writable. `access` says what may be written.
     """
 
     __slots__ = ("access", "expose", "hide", "hide_optional", "withhold")
@@ -84,12 +85,17 @@ class Plan:
         self.withhold = withhold
 
     def hidden_by(self, path: bytes) -> bytes | None:
-        """Return the hidden path that a canonical path lies at or beneath, unless it is exposed."""
+        """Return the hidden or withheld path at or above a canonical path, unless that is shown."""
         for place in (path, *parents(path)):
             if place in self.exposed:
                 return None
             if place in self.hidden:
                 return place
+            if self.withhold and place not in self.withheld and is_withheld(place, self.withhold):
+                shown = self.access.writable
+                return (
+                    None if any(is_beneath(path, top) and is_beneath(top, place) for top in shown) else place
+                )
         return None
 
 

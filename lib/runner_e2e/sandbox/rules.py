@@ -188,13 +188,25 @@ def is_device(mode: int) -> bool:
     return mode & _KIND in (_CHARACTER_DEVICE, _BLOCK_DEVICE)
 
 
+def is_withheld(path: bytes, withhold: "tuple[tuple[bytes, bytes], ...]") -> bool:
+    """Tell whether a path is an entry that its directory's prefix keeps from being granted with others."""
+    cut = path.rfind(b"/")
+    directory, name = path[:cut] or b"/", path[cut + 1 :]
+    return any(place == directory and name.startswith(prefix) for place, prefix in withhold)
+
+
 def additional_grants(
-    withheld: dict[bytes, set[bytes]], hidden: set[bytes], rights: Rights, access: Access
+    withheld: dict[bytes, set[bytes]],
+    hidden: set[bytes],
+    rights: Rights,
+    access: Access,
+    withhold: "tuple[tuple[bytes, bytes], ...]" = (),
 ) -> list[tuple[bytes, int, bool]]:
     """Return the grants beside those of the ancestors' entries: path, rights for a directory, read only.
 
     Rules add up, so a writable place inside a read-only tree takes a second rule; a read-only place
-    inside a writable one was withheld there. For root `/dev` may be listed, but of its nodes only the
+    inside a writable one was withheld there. A writable place that `withhold` keeps from being granted
+    with its siblings is granted here. For root `/dev` may be listed, but of its nodes only the
     usual ones opened.
     """
 
@@ -213,7 +225,7 @@ def additional_grants(
     extra = [
         (path, rights.everything, False)
         for path in sorted(access.writable)
-        if is_free(path) and not is_entry(path)
+        if is_free(path) and (not is_entry(path) or is_withheld(path, withhold))
     ]
     extra += [
         (path, rights.read, True)

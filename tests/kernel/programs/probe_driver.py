@@ -16,6 +16,7 @@ def main(argv: list[str]) -> int:
     project, root = Path(request["project"]), Path(request["root"])
     sys.path.insert(0, str(project / "lib"))
     from runner_e2e.probe import run  # noqa: PLC0415 - from the tree that is asked for
+    from runner_e2e.probe.checks import Layout  # noqa: PLC0415 - the same
     from runner_e2e.probe.fixture import BaseTargets  # noqa: PLC0415 - the same
 
     target, temporary = root / "target", root / "runner-temp"
@@ -43,6 +44,7 @@ def main(argv: list[str]) -> int:
             sandboxed=request.get("sandboxed", True),
             observer=Path(request["observer"]) if "observer" in request else run.OBSERVER,
             timeout_s=request.get("timeout_s", run.TIMEOUT_S),
+            layout=Layout(request.get("layout", Layout.ATTEMPT)),
         )
     )
     print(json.dumps(result.record() | {"passed": result.passed}))
