@@ -1,6 +1,8 @@
-"""Measure summarising a `server.log` against `grep -F` of three strings, in one interleaved run.
+"""Measure summarising and staging a `server.log` against `grep -F` of three strings, in one interleaved run.
 
     .venv/bin/python benchmarks/logs.py [--runs N] [--gib N] [--directory DIR] [--json]
+
+The last row is the writing of the staged log from a server's output, with a cell's secrets to redact.
 
 Each figure is user plus system time, and elapsed time, of a whole process, interpreter start included;
 ratios compare with grep on the same file. The files are read once before, so that they come from the
@@ -21,11 +23,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from runner_e2e.evidence.log_writer import Boot
+from runner_e2e.evidence.log_writer import write_log as write_staged
+from runner_e2e.evidence.redaction import Redactor
+
 PROJECT = Path(__file__).resolve().parents[1]
 ENTRYPOINT = PROJECT / "entrypoints" / "summarize_probe.py"
+SECRETS = tuple(hashlib.sha256(b"%d" % number).hexdigest() for number in range(8))
 SEARCHED = ("runner-e2e sandbox-probe", "runner-e2e sandbox-launch", "run:otherDurableSession")
 MIXED = 16 << 20  # bytes of text before it repeats
-PROBE = {
+PROBE: dict[str, object] = {
     "schema": "runner-e2e.sandbox-probe/v1",
     "boot": 1,
     "checks": [{"id": "run:secrets", "expected": "denied", "observed": "denied", "control": "allowed"}],
@@ -118,7 +125,17 @@ def cases(place: Path, size: int) -> list[Case]:
         patterns = [word for text in SEARCHED for word in ("-e", text)]
         found.append(Case(f"{name}: grep -F", [grep, "-F", "-c", *patterns, str(path)], 0 if staged else 1))
         found.append(Case(f"{name}: summary", [sys.executable, "-I", str(ENTRYPOINT), str(path)], status))
+    source, target = place / "no-probe.log", place / "server.log"
+    found.append(Case("no probe: grep -F", found[0].command, 1))
+    staging = [sys.executable, "-I", __file__, "--stage", str(source), str(target)]
+    found.append(Case("no probe: staging", staging, 0))
     return found
+
+
+def stage(source: Path, target: Path) -> int:
+    """Write the staged log of a server's output: this is what the process of the last row does."""
+    write_staged(target, [Boot(1, PROBE, [], source)], Redactor(SECRETS))
+    return 0
 
 
 def run_once(case: Case, output: int) -> None:
@@ -158,10 +175,15 @@ def main() -> int:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", maxsplit=1)[0])
     parser.add_argument("--runs", type=int, default=5)
-    parser.add_argument("--gib", type=float, default=1.0, help="size of each of three logs")
+    parser.add_argument(
+        "--gib", type=float, default=1.0, help="size of each of three logs; staging needs two more"
+    )
     parser.add_argument("--directory", help="where the logs go; they are removed afterwards")
     parser.add_argument("--json", action="store_true")
+    parser.add_argument("--stage", nargs=2, type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
+    if options.stage:
+        return stage(*options.stage)
     with tempfile.TemporaryDirectory(dir=options.directory) as directory, tempfile.TemporaryFile() as file:
         output = file.fileno()
         found = cases(Path(directory), int(options.gib * 2**30))

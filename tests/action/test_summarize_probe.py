@@ -12,8 +12,8 @@ import pytest
 
 from action.runner_model import read_log
 from action.workflow_rules import PROJECT
-from runner_e2e.evidence.redaction import Redactor
-from runner_e2e.evidence.server_log import Boot, assemble
+from runner_e2e.evidence.server_log import Boot
+from unit.staged_log import stage
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -35,7 +35,7 @@ LAUNCH: dict[str, object] = {
     "exposed": [],
     "protections": {},
 }
-PASSED = assemble([Boot(1, PROBE, [LAUNCH], b"hello\n")], Redactor([]))
+PASSED = stage([Boot(1, PROBE, [LAUNCH], b"hello\n")])
 TARGET = b"run:secrets denied\nlaunching runnerd\n"
 
 

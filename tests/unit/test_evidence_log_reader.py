@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from runner_e2e.evidence.line_search import LineSearch
 from runner_e2e.evidence.log_reader import LONGEST_RECORD, MOST_RECORDS, LogReader
-from runner_e2e.evidence.redaction import Redactor
-from runner_e2e.evidence.server_log import Boot, ServerLog, assemble, parse, parse_bytes, summarize
+from runner_e2e.evidence.server_log import Boot, ServerLog, parse, parse_bytes, summarize
+from unit.staged_log import stage
 from unit.whole_log import read_whole_log
 
 if TYPE_CHECKING:
@@ -41,12 +41,10 @@ def head(**fields: object) -> bytes:
     return line("server-output", record | fields)
 
 
-STAGED = assemble(
-    [Boot(1, PROBE, [LAUNCH, REFUSAL], b"hello\nrunner-e2e sandbox-probe {}\nbye")], Redactor([])
-)
+STAGED = stage([Boot(1, PROBE, [LAUNCH, REFUSAL], b"hello\nrunner-e2e sandbox-probe {}\nbye")])
 PIECES = [
     STAGED,
-    assemble([Boot(1, None, [], b"run:secrets denied\nrunnerd\n")], Redactor([])),
+    stage([Boot(1, None, [], b"run:secrets denied\nrunnerd\n")]),
     line("sandbox-probe", PROBE),
     line("sandbox-launch", LAUNCH),
     line("sandbox-refusal", REFUSAL),

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runner_e2e.evidence.redaction import Redactor
-from runner_e2e.evidence.server_log import Boot, ServerLog, assemble, parse, parse_bytes, summarize
+from runner_e2e.evidence.server_log import Boot, ServerLog, parse, parse_bytes, summarize
+from unit.staged_log import stage
 
 Record = dict[str, object]
 CLAIM = (
@@ -50,7 +50,7 @@ def refusal(boot: int = 1, code: str = "usage") -> Record:
 
 
 def staged(*boots: Boot, secrets: tuple[str, ...] = ()) -> bytes:
-    return assemble(boots, Redactor(secrets))
+    return stage(boots, secrets)
 
 
 def one_boot(

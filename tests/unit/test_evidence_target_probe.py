@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from runner_e2e.evidence.check_lines import Seen, read_check_line
-from runner_e2e.evidence.redaction import Redactor
-from runner_e2e.evidence.server_log import Boot, assemble, parse_bytes, summarize
+from runner_e2e.evidence.server_log import Boot, parse_bytes, summarize
 from runner_e2e.report.markdown import probe_summary
+from unit.staged_log import stage
 
 LAUNCH = b"launching /opt/paperclip-runnerd --connect-url ws://127.0.0.1:1/api/runner/v1/connect/r1\n"
 PROBE = (
@@ -176,23 +176,21 @@ def test_failures_that_a_line_lists_are_failures(failures: object, names: list[s
             "action",
             id="forged-launch",
         ),
+        pytest.param(stage([Boot(1, None, [], PROBE + LAUNCH)]), "passed", "target", id="staged"),
         pytest.param(
-            assemble([Boot(1, None, [], PROBE + LAUNCH)], Redactor([])), "passed", "target", id="staged"
-        ),
-        pytest.param(
-            assemble([Boot(1, None, [], PROBE + LAUNCH)], Redactor([]))[:-2],
+            stage([Boot(1, None, [], PROBE + LAUNCH)])[:-2],
             "mismatch",
             "target",
             id="staged-and-cut-off",
         ),
         pytest.param(
-            assemble([Boot(1, None, [], PROBE)], Redactor([])) + b"text\n",
+            stage([Boot(1, None, [], PROBE)]) + b"text\n",
             "mismatch",
             "target",
             id="staged-and-more",
         ),
         pytest.param(
-            assemble([Boot(1, None, [], PROBE), Boot(2, None, [], LAUNCH + PROBE)], Redactor([])),
+            stage([Boot(1, None, [], PROBE), Boot(2, None, [], LAUNCH + PROBE)]),
             "mismatch",
             "target",
             id="staged-second-start",
@@ -211,9 +209,9 @@ def test_a_server_cannot_undo_or_mend_a_probe_of_ours() -> None:
         "failures": [],
     }
     for output in (b"run:secrets allowed\n", LAUNCH + PROBE):
-        assert result(assemble([Boot(1, probe, [], output)], Redactor([]))) == ("passed", "action")
+        assert result(stage([Boot(1, probe, [], output)])) == ("passed", "action")
         failed = probe | {"failures": ["run:secrets"]}
-        assert result(assemble([Boot(1, failed, [], output)], Redactor([]))) == ("failed", "action")
+        assert result(stage([Boot(1, failed, [], output)])) == ("failed", "action")
 
 
 def test_the_summary_says_whose_probe_it_is_and_what_is_missing() -> None:

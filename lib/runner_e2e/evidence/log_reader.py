@@ -27,7 +27,7 @@ TEXT_OUTSIDE = "text stands outside a server's output"
 
 
 class LogReader:
-    """Reads a staged log, or any other, in blocks; anything that is not as `assemble` writes it is a problem.
+    """Reads a staged log, or any other, in blocks; what `write_log` would not write so is a problem.
 
     The result is the same however the log is split. Memory is bounded: a line of ours that is longer
     than `LONGEST_RECORD` is text, and records beyond `MOST_RECORDS` bytes are a problem.

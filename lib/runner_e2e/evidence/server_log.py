@@ -5,23 +5,12 @@ length the line before it states. Whatever the server or an agent writes can the
 ours; text that tries is kept, marked, and counted as a claim.
 """
 
-import hashlib
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable
 from typing import BinaryIO
 
 from runner_e2e.evidence.log_reader import TEXT_OUTSIDE, LogReader
-from runner_e2e.evidence.log_records import (
-    CLAIM,
-    LAUNCH,
-    OUTPUT,
-    OUTPUT_SCHEMA,
-    PROBE,
-    REFUSAL,
-    ServerLog,
-    format_record,
-)
-from runner_e2e.evidence.redaction import Redactor
+from runner_e2e.evidence.log_records import ServerLog
+from runner_e2e.evidence.log_writer import Boot, write_log
 from runner_e2e.evidence.target_probe import ProbeStatus, Record
 
 __all__ = [
@@ -29,51 +18,15 @@ __all__ = [
     "ProbeStatus",
     "Record",
     "ServerLog",
-    "assemble",
     "parse",
     "parse_bytes",
     "summarize",
+    "write_log",
 ]
 
 SUMMARY_SCHEMA = "runner-e2e.probe-summary/v1"
 
-_MARKED = b"runner-e2e[claimed] sandbox-"
 _BLOCK = 64 << 10  # larger ones leave the processor's cache and cost page faults
-
-
-@dataclass(frozen=True, slots=True)
-class Boot:
-    """One server start: its probe, the journal lines of its launches, and what the server wrote."""
-
-    number: int
-    probe: Record | None
-    journal: Sequence[Record]
-    output: bytes
-
-
-def assemble(boots: Iterable[Boot], redactor: Redactor) -> bytes:
-    """Return the staged log of an attempt."""
-    parts: list[bytes] = []
-    for boot in boots:
-        if boot.probe is not None:
-            parts.append(format_record(PROBE, boot.probe))
-        parts.extend(
-            format_record(REFUSAL if "code" in record else LAUNCH, record) for record in boot.journal
-        )
-        output = redactor.redact(boot.output)
-        claims = output.count(CLAIM)
-        output = output.replace(CLAIM, _MARKED)
-        head: Record = {
-            "schema": OUTPUT_SCHEMA,
-            "boot": boot.number,
-            "bytes": len(output),
-            "sha256": hashlib.sha256(output).hexdigest(),
-            "claims": claims,
-        }
-        parts += [format_record(OUTPUT, head), output]
-        if output and not output.endswith(b"\n"):
-            parts.append(b"\n")
-    return b"".join(parts)
 
 
 def parse(stream: BinaryIO) -> ServerLog:
