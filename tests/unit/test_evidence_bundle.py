@@ -143,6 +143,35 @@ def test_a_root_that_is_a_link_and_a_destination_that_exists_are_refused(tree: P
         stage_tree(tree, tree, REDACTOR)
 
 
+def test_what_is_refused_is_left_out_with_the_reason_and_never_entered(tree: Path) -> None:
+    for name in ("kept/in.txt", "refused/in.txt", "kept/refused"):
+        (tree / name).parent.mkdir(exist_ok=True)
+        (tree / name).write_text("x")
+
+    bundle = stage_tree(
+        tree, tree.parent / "out", REDACTOR, refuse=lambda parts: "odd" if parts[-1] == "refused" else None
+    )
+
+    assert list(bundle.files) == ["kept/in.txt"]
+    assert reasons(bundle.left_out) == {"refused": "odd", "kept/refused": "odd"}
+
+
+def test_a_directory_that_is_held_open_is_bundled_whatever_its_name_stands_for(tree: Path) -> None:
+    (tree / "a").write_text("held")
+    descriptor = os.open(tree, os.O_RDONLY)
+    try:
+        tree.rename(tree.with_name("moved"))
+        tree.mkdir()
+        (tree / "a").write_text("planted")
+
+        for number in range(2):
+            stage_tree(descriptor, tree.parent / f"out-{number}", REDACTOR)
+
+            assert (tree.parent / f"out-{number}" / "a").read_text() == "held"
+    finally:
+        os.close(descriptor)
+
+
 @pytest.mark.parametrize(
     ("name", "content", "reason"),
     [

@@ -10,7 +10,7 @@ from runner_e2e.errors import InputError, RunnerE2EError
 from runner_e2e.evidence.artifact_names import add_hash, collision_key, map_path
 from runner_e2e.evidence.copying import Copier
 from runner_e2e.evidence.redaction import Redactor
-from runner_e2e.evidence.tree import Entry, walk_files
+from runner_e2e.evidence.tree import Entry, Refuse, walk_below, walk_files
 from runner_e2e.evidence.zips import WithheldError
 
 # A hostile tree decides how many there are to tell of.
@@ -49,11 +49,19 @@ class Bundle:
         }
 
 
-def stage_tree(source: Path, destination: Path, redactor: Redactor, limits: Limits | None = None) -> Bundle:
+def stage_tree(
+    source: Path | int,
+    destination: Path,
+    redactor: Redactor,
+    limits: Limits | None = None,
+    *,
+    refuse: Refuse | None = None,
+) -> Bundle:
     """Copy what may be uploaded of `source` into `destination`, which must not exist.
 
-    Nothing in the tree is trusted or followed, and it may change meanwhile. Raises InputError for a source
-    that is no directory, or a destination that exists or cannot be made.
+    The source may be a descriptor of an open directory. Nothing in the tree is trusted or followed, and it
+    may change meanwhile. What `refuse` gives a reason for is left out with that reason. Raises InputError
+    for a source that is no directory, or a destination that exists or cannot be made.
     """
     try:
         destination.mkdir(mode=0o700)
@@ -63,7 +71,11 @@ def stage_tree(source: Path, destination: Path, redactor: Redactor, limits: Limi
         ) from error
     staging = _Staging(destination, redactor, limits or Limits())
     try:
-        for entry in walk_files(source, staging.leave_out):
+        if isinstance(source, int):
+            entries = walk_below(source, staging.leave_out, refuse=refuse)
+        else:
+            entries = walk_files(source, staging.leave_out, refuse=refuse)
+        for entry in entries:
             staging.take(entry)
     except OSError as error:
         raise RunnerE2EError(

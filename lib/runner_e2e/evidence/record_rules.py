@@ -33,6 +33,10 @@ def _is_number(value: object) -> bool:
     return type(value) is int
 
 
+def _is_flag(value: object) -> bool:
+    return isinstance(value, bool)
+
+
 def _is_list(value: object) -> bool:
     return isinstance(value, list)
 
@@ -43,6 +47,10 @@ def _is_object(value: object) -> bool:
 
 def _or_null(rule: Rule) -> Rule:
     return lambda value: value is None or rule(value)
+
+
+def _is_restart(value: object) -> bool:
+    return isinstance(value, dict) and not _check_fields(value, _RESTART)
 
 
 def _word_of(words: frozenset[str]) -> Rule:
@@ -59,6 +67,17 @@ _ATTEMPT: Mapping[str, Rule] = {
     "finishedAt": _is_time,
     "status": _word_of(_STATUSES),
     "failureClass": _or_null(_word_of(_FAILURES)),
+}
+_ATTEMPT_OPTIONAL: Mapping[str, Rule] = {
+    "message": _or_null(_is_text),
+    "retry": _is_text,
+    "rule": _is_text,
+    "line": _is_text,
+}
+_RESTART: Mapping[str, Rule] = {
+    "requestId": _is_text,
+    "status": _word_of(frozenset({"ready", "failed"})),
+    "completedAt": _is_time,
 }
 _CELL: Mapping[str, Rule] = {
     "status": _word_of(_STATUSES),
@@ -78,6 +97,14 @@ _CELL_OPTIONAL: Mapping[str, Rule] = {
     "contamination": _is_object,
     "aliases": _list_of(_is_text),
     "leftovers": _list_of(_is_text),
+    "flaky": _is_flag,
+    "harnessStatus": _or_null(_is_number),
+    "evidence": _is_object,
+    "spending": _is_object,
+    "root": _is_text,
+    "running": _or_null(_is_object),
+    "sweep": _is_object,
+    "restarts": _list_of(_is_restart),
 }
 _PROBE: Mapping[str, Rule] = {
     "status": _word_of(frozenset(ProbeStatus)),
@@ -101,7 +128,11 @@ def check_cell(record: object) -> list[str]:
         problems.append("needs either an id or a key")
     if not problems:
         for attempt in record["attempts"]:
-            problems += [f"an attempt: {problem}" for problem in _check_fields(attempt, _ATTEMPT)]
+            found = [
+                *_check_fields(attempt, _ATTEMPT),
+                *_check_fields(attempt, _ATTEMPT_OPTIONAL, optional=True),
+            ]
+            problems += [f"an attempt: {problem}" for problem in found]
         problems += _check_end(record)
     return problems
 
@@ -139,6 +170,8 @@ def _check_end(record: Mapping[str, object]) -> list[str]:
     if status == "started":
         return ["says started, and how it ended"] if any(ended) else []
     problems = [] if all(ended) else ["does not say how it ended"]
+    if record.get("running") is not None:
+        problems.append("says how it ended, and that it is running")
     if (status == "passed") != (record["exitCode"] == 0) or (status == "passed") != (failure is None):
         problems.append("status, failureClass and exitCode contradict each other")
     return problems

@@ -26,6 +26,9 @@ _KINDS = (
 )
 
 LeaveOut = Callable[[Sequence[str], str], None]
+# Says why a path is not wanted, None if it is; nothing is asked about what lies below an unwanted one.
+Refuse = Callable[[Sequence[str]], str | None]
+Skip = Callable[[os.stat_result], bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +40,9 @@ class Entry:
     size: int
 
 
-def walk_files(root: Path, leave_out: LeaveOut, *, foreign: bool = True) -> Iterator[Entry]:
+def walk_files(
+    root: Path, leave_out: LeaveOut, *, foreign: bool = True, refuse: Refuse | None = None
+) -> Iterator[Entry]:
     """Yield the regular files below a directory, in order of their names; `leave_out` is told of the rest.
 
     From a foreign tree, nothing that is never bundled and no file with a second name. Raises InputError
@@ -50,14 +55,33 @@ def walk_files(root: Path, leave_out: LeaveOut, *, foreign: bool = True) -> Iter
             f"{root} cannot be read: {error.strerror}", "Name a directory, not a link to one"
         ) from error
     try:
-        yield from _Walk(leave_out, foreign=foreign).below(top, ())
+        yield from walk_below(top, leave_out, foreign=foreign, refuse=refuse)
     finally:
         os.close(top)
 
 
+def walk_below(
+    top: int,
+    leave_out: LeaveOut,
+    *,
+    foreign: bool = True,
+    refuse: Refuse | None = None,
+    skip: Skip | None = None,
+) -> Iterator[Entry]:
+    """Yield the files below an open directory as `walk_files` does, whatever its name stands for meanwhile.
+
+    What `skip` says yes to is not opened.
+    """
+    yield from _Walk(leave_out, refuse, skip, foreign=foreign).below(top, ())
+
+
 class _Walk:
-    def __init__(self, leave_out: LeaveOut, *, foreign: bool) -> None:
+    def __init__(
+        self, leave_out: LeaveOut, refuse: Refuse | None, skip: Skip | None, *, foreign: bool
+    ) -> None:
         self._leave_out = leave_out
+        self._refuse = refuse
+        self._skip = skip
         self._foreign = foreign
         self._left = MOST_ENTRIES
 
@@ -65,6 +89,8 @@ class _Walk:
         for name in self._names(directory, parts):
             path = (*parts, name)
             reason = refuse_name(name) if self._foreign else None
+            if reason is None and self._refuse is not None:
+                reason = self._refuse(path)
             if reason is None and len(path) > _DEEPEST:
                 reason = "too-deep"
             if reason is not None:
@@ -97,6 +123,8 @@ class _Walk:
         reason = None if is_directory else _refuse_file(found, foreign=self._foreign)
         if reason is not None:
             self._leave_out(path, reason)
+            return
+        if not is_directory and self._skip is not None and self._skip(found):
             return
         try:
             # Opens what was looked at, whatever its name stands for meanwhile.
