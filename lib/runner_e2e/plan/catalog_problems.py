@@ -39,10 +39,10 @@ class Problem:
     line: int = 0
 
 
-def refuse(source: str, document: object, problems: Iterable[Problem]) -> None:
+def refuse(source: str, document: object, problems: Iterable[Problem], kind: str = "catalog") -> None:
     """Raise one InputError for all `problems`, of which the first few are told; return when there are none.
 
-    `document` is what was read: it gives the ids that stand beside indexes.
+    `document` is what was read: it gives the ids that stand beside indexes. `kind` says what the file is.
     """
     remaining = iter(problems)
     shown = list(islice(remaining, MAX_SHOWN_PROBLEMS))
@@ -57,7 +57,7 @@ def refuse(source: str, document: object, problems: Iterable[Problem]) -> None:
     lines = [f"{head}; {remedy}" for head, remedy in zip(heads, remedies, strict=True)]
     if rest:
         lines.append(f"{name}: {rest} more {'problem' if rest == 1 else 'problems'}")
-    raise InputError(".\n".join(lines), "Correct these places of the catalog")
+    raise InputError(".\n".join(lines), f"Correct these places of the {kind}")
 
 
 def describe_place(document: object, path: Place) -> str:

@@ -63,10 +63,10 @@ def _read(source: bytes | None, held: AbstractSet[str]) -> Module | str:
 
 
 def _is_selectors(source: str) -> bool:
-    return _is_file(source, SELECTORS)
+    return is_harness_file(source, SELECTORS)
 
 
-def _is_file(source: str, name: str) -> bool:
+def is_harness_file(source: str, name: str) -> bool:
     """Whether an import's source, seen from the harness directory, is this file of it."""
     relative = source.startswith(("./", "../"))
     stem = f"{HARNESS_DIRECTORY}/{name.removesuffix('.ts')}"
@@ -107,7 +107,7 @@ def find_doubt(selectors: Module, launch: Module) -> str | None:
 def _is_followed(source: str | None) -> bool:
     if source is None:
         return False
-    return is_package(source) or _is_file(source, SELECTORS) or _is_file(source, LAUNCH)
+    return is_package(source) or is_harness_file(source, SELECTORS) or is_harness_file(source, LAUNCH)
 
 
 def find_consumers(module: Module) -> AbstractSet[str]:
