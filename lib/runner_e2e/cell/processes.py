@@ -5,11 +5,12 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 
 import psutil
 
+from runner_e2e.cell.children import read_children
 from runner_e2e.errors import TransientInfrastructureError
 from runner_e2e.sandbox.kernel import set_child_subreaper
 
@@ -80,7 +81,7 @@ class Family:
 
     def spare(self) -> None:
         """Take the present children for those that are needed while agents work."""
-        self._needed = set(_read_children(os.getpid()))
+        self._needed = set(read_children(os.getpid()))
 
     def end_strays(self, server: int) -> list[str]:
         """Kill what is left of runs that have ended, beneath their server or this process.
@@ -92,8 +93,8 @@ class Family:
         deadline = time.monotonic() + TERM_GRACE_S
         while self._end_children(names, self._needed) or _end_below(server, names, dead):
             if time.monotonic() > deadline:
-                return _list_names(names, "more than could be ended")
-        return _list_names(names)
+                return list_names(names.values(), "more than could be ended")
+        return list_names(names.values())
 
     def end(self, root: Path) -> list[str]:
         """Kill whatever is left, also what only works beneath an attempt's root; return the names.
@@ -105,12 +106,12 @@ class Family:
         deadline = time.monotonic() + TERM_GRACE_S
         while self._end_children(names) or self._end_others(str(root), names):
             if time.monotonic() > deadline:
-                return _list_names(names, "more than could be ended")
-        return _list_names(names)
+                return list_names(names.values(), "more than could be ended")
+        return list_names(names.values())
 
     def _end_children(self, names: dict[int, str], needed: Collection[int] = ()) -> bool:
         """Kill living children and collect dead ones; tell whether there was any."""
-        found = _read_children(os.getpid())
+        found = read_children(os.getpid())
         children = [pid for pid in found if pid not in self._before and pid not in needed]
         if children and names.keys() >= set(children):
             time.sleep(0.001)  # killed, and not dead yet
@@ -134,7 +135,7 @@ def _end_below(parent: int, names: dict[int, str], dead: set[int]) -> bool:
 
     Tell whether there was any that was not known to be dead: without one, none can be living.
     """
-    children = [pid for pid in _read_children(parent) if pid not in dead]
+    children = [pid for pid in read_children(parent) if pid not in dead]
     for pid in children:
         if _is_dead(pid):
             dead.add(pid)
@@ -147,25 +148,12 @@ def _kill(pid: int, names: dict[int, str]) -> None:
     """Kill first and ask for the name then: it may be gone the next moment."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.kill(pid, signal.SIGKILL)
-    names.setdefault(pid, f"{_name(pid)} ({pid})")
+    names.setdefault(pid, f"{name_process(pid)} ({pid})")
 
 
-def _list_names(names: dict[int, str], *more: str) -> list[str]:
-    return sorted([*names.values(), *more])[:_MOST_NAMED]
-
-
-def _read_children(parent: int) -> list[int]:
-    """Return a process's children, dead ones too, as fast as can be."""
-    lists = []
-    for path in Path(f"/proc/{parent}/task").glob("*/children"):
-        with contextlib.suppress(OSError):  # a thread that ended meanwhile
-            lists.append(path.read_text())
-    if lists:
-        return [int(word) for text in lists for word in text.split()]
-    try:  # a kernel without these lists, or a parent that is gone
-        return [child.pid for child in psutil.Process(parent).children()]
-    except psutil.Error:
-        return []
+def list_names(names: Iterable[str], *more: str) -> list[str]:
+    """Return what was ended, in order, 20 at most."""
+    return sorted([*names, *more])[:_MOST_NAMED]
 
 
 def _is_dead(pid: int) -> bool:
@@ -186,7 +174,8 @@ def _concerns(process: psutil.Process, place: str) -> bool:
     return any(place in word for word in words)
 
 
-def _name(pid: int) -> str:
+def name_process(pid: int) -> str:
+    """Return the name of a process, which it chose itself."""
     try:
         return psutil.Process(pid).name()
     except psutil.Error:
