@@ -94,10 +94,34 @@ class ContaminatedError(RunnerE2EError):
     failure_class = FailureClass.CONTAMINATED
 
 
+class SecretLeakError(RunnerE2EError):
+    """A secret stood in evidence from which it could not be taken out; that file was withheld."""
+
+    failure_class = FailureClass.SECRET_LEAK
+
+
+class BudgetExceededError(RunnerE2EError):
+    """The cell reached a spending limit and was ended."""
+
+    failure_class = FailureClass.BUDGET_EXCEEDED
+
+
 class CleanupError(RunnerE2EError):
     """Processes or files of an attempt were left behind."""
 
     failure_class = FailureClass.CLEANUP_FAILURE
+
+
+class HarnessFailureError(RunnerE2EError):
+    """The target's own harness failed; `rule` names what decided the class, `line` is the text it read."""
+
+    def __init__(
+        self, failure_class: FailureClass, problem: str, remedy: str, *, rule: str = "", line: str = ""
+    ) -> None:
+        super().__init__(problem, remedy)
+        self.failure_class = failure_class
+        self.rule = rule
+        self.line = line
 
 
 class CancelledError(RunnerE2EError):
