@@ -33,6 +33,7 @@ HOME_CREDENTIALS = (
     ".config",
     ".gem/credentials",
     ".git-credentials",
+    ".gitconfig",
     ".gnupg",
     ".kube",
     ".local/share/opencode",
