@@ -31,15 +31,20 @@ SYSTEM_PYTHON = Path("/usr/bin/python3")
 SEARCH_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 ROOTS = Path("/var/tmp")
 TIMEOUT_S = 90.0
-CLI_REQUIREMENTS = (
+# Of the command line and of `run_cell.py`.
+REQUIREMENTS = (
+    "actions-toolkit",
     "ahocorasick-rs",
     "click",
+    "dulwich",
     "httpx",
     "psutil",
     "pydantic",
     "rich",
     "ryaml",
     "starlette",
+    "tree-sitter",
+    "tree-sitter-typescript",
     "uvicorn",
 )
 
@@ -163,9 +168,9 @@ def find_interpreter(uid: int | None) -> Path | None:
 
 
 def required_distributions() -> set[str]:
-    """Return the packages that the command line loads, with all that they need."""
+    """Return the packages that a cell loads, with all that they need."""
     found: set[str] = set()
-    pending = list(CLI_REQUIREMENTS)
+    pending = list(REQUIREMENTS)
     while pending:
         name = pending.pop().lower()
         if name in found:

@@ -40,6 +40,7 @@ import os, sys
 sys.path.insert(0, sys.argv[1])
 from pathlib import Path
 from runner_e2e.cell import flow
+from runner_e2e.cell.allowance import RetryPolicy
 from runner_e2e.cell.request import CellRequest
 from runner_e2e.cell.run import finish_evidence, run_cell
 class Reporter:
@@ -51,6 +52,7 @@ request = CellRequest(
     deadline_s=float(os.environ["DEADLINE"]),
     evidence_parent=Path("evidence"),
     sandboxed="OPEN" not in os.environ,
+    retries=RetryPolicy(single_attempt="ONCE" in os.environ),
 )
 outcome = run_cell(request, Reporter())
 finish_evidence(outcome, "")
@@ -107,6 +109,13 @@ class Ran:
         found: list[dict[str, Any]] = self.evidence.read("agents.json")["agents"]
         return found
 
+    @property
+    def restarts(self) -> list[str]:
+        """What each restart that was asked for came to."""
+        rows = self.evidence.cell.get("restarts", [])
+        assert len({row["requestId"] for row in rows}) == len(rows)
+        return [row["status"] for row in rows]
+
     def turns(self) -> list[tuple[int, str, str]]:
         """Server start, issue and run of each turn of the first agent."""
         return [(turn["boot"], turn["issueStatus"], turn["runStatus"]) for turn in self.agents[0]["turns"]]
@@ -151,6 +160,7 @@ def test_a_local_cell_of_the_catalog_passes(name: str, desk: Path, surroundings:
     assert ran.evidence.cell["sandbox"] == "enforced"
     assert ran.evidence.cell["leftovers"] == []
     assert ran.evidence.cell["contamination"]["unsearched"] == []
+    assert ran.restarts == ["ready"] * (len(flow.boots) - 1)
     assert_turns_took_place(ran, flow)
     assert_every_start_was_probed_and_every_run_restricted(ran, flow)
     assert_everything_was_tried_and_denied(ran, flow)
@@ -473,6 +483,7 @@ def test_a_later_start_that_is_not_proven_does_not_happen(
     assert ran.verdict == ("failed", "sandbox_unproven")
     assert "Starting the control plane again" not in ran.ended.stdout
     assert ran.turns() == [(1, "done", "succeeded")]
+    assert ran.restarts == ["failed"]
     assert {failure["boot"] for failure in ran.evidence.probe["failures"]} == {2}
     assert ran.evidence.cell["sandbox"] == "unproven"
     assert surroundings.before is not None
@@ -489,6 +500,78 @@ def test_a_later_launch_beside_the_wrapper_is_unproven(
     assert ran.verdict == ("failed", "sandbox_unproven")
     assert "without a launch" in ran.message
     assert ran.evidence.probe["status"] == "passed"
+    assert surroundings.before is not None
+
+
+SERVER = "lib/runner_e2e/reference/server.py"
+STORE = "    store = Store(instance.database, instance.wal_segment)\n"
+ONLY_ONCE = """\
+    marker = instance.database.parent / "started"
+    if marker.exists():
+        return 9
+    marker.touch()
+"""
+
+
+def test_a_server_that_does_not_start_again_ends_the_cell_with_its_reason(
+    editable: Checkout, desk: Path, surroundings: Surroundings
+) -> None:
+    with edited(editable, SERVER, STORE, ONLY_ONCE + STORE) as checkout:
+        ran = run(checkout, desk, RESTART, ONCE="1")
+
+    assert ran.verdict == ("failed", "transient_infrastructure")
+    assert "The server ended with status 9 before it was ready" in ran.message
+    assert ran.restarts == ["failed"]
+    assert ran.turns() == [(1, "done", "succeeded")]
+    assert surroundings.before is not None
+
+
+def test_a_wrapper_that_is_changed_while_the_server_stops_is_not_used_again(
+    editable: Checkout, desk: Path, surroundings: Surroundings
+) -> None:
+    stopping = '        log.info("stopping")\n'
+    opening = "        api.config.runner_binary.chmod(0o777)\n"
+    with edited(editable, SERVER, stopping, stopping + opening) as checkout:
+        ran = run(checkout, desk, RESTART)
+
+    assert ran.verdict == ("failed", "contaminated")
+    assert ran.evidence.cell["contamination"]["foreign"] == ["the mode of paperclip-runnerd was changed"]
+    assert ran.restarts == ["failed"]
+    assert "Starting the control plane again" not in ran.ended.stdout
+    assert surroundings.before is not None
+
+
+# Writes where restarts are asked for.
+ASK = """\
+control = self.runtime.parents[4] / "private" / "control"
+outcomes = []
+for name in ("server-restart.request.json", "server-restart.ack.json", "other"):
+    try:
+        (control / name).write_text('{"requestId":"mine"}')
+        outcomes.append("")
+    except OSError as error:
+        outcomes.append(type(error).__name__)
+Path("LOOT", self.options["run-id"]).write_text(json.dumps(outcomes))"""
+
+
+@pytest.mark.parametrize(
+    "sandboxed", [pytest.param(True, id="domain"), pytest.param(False, id="without-a-domain")]
+)
+def test_an_agent_cannot_ask_for_a_restart(
+    *, sandboxed: bool, editable: Checkout, desk: Path, surroundings: Surroundings
+) -> None:
+    """Without a domain it can write the request, which is the control."""
+    loot = desk / "loot"
+    loot.mkdir(mode=0o777)
+    with edited(editable, *hostile(ASK.replace("LOOT", str(loot)))) as checkout:
+        ran = run(checkout, desk, RESTART) if sandboxed else run(checkout, desk, RESTART, OPEN="1")
+
+    assert ran.verdict == (("passed", None) if sandboxed else ("failed", "sandbox_unproven"))
+    found = [json.loads(path.read_text(encoding="utf-8")) for path in loot.iterdir()]
+    assert found == [["PermissionError" if sandboxed else ""] * 3] * 2
+    # The harness asks anew, so that not even what was written counts.
+    assert ran.restarts == ["ready"]
+    assert "mine" not in {row["requestId"] for row in ran.evidence.cell["restarts"]}
     assert surroundings.before is not None
 
 

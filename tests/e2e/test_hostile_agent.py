@@ -100,8 +100,14 @@ class Hostile:
         injected = INJECTED.format(plan={**plan, "loot": str(loot)}, source=source)
         with self.replaced({RUNNER: (START, injected + START), **(server or {})}):
             ended = self.checkout.demo(self.desk, *words, **(environ or {}))
-        assert not Path((loot / "root").read_text(encoding="utf-8")).exists()
-        return Attacked(ended, evidence_in(self.desk), loot)
+        root = Path((loot / "root").read_text(encoding="utf-8"))
+        evidence = evidence_in(self.desk)
+        kept = evidence.cell["failureClass"] == "cleanup_failure"
+        assert root.exists() is kept  # for whoever wants to know what was left in it
+        if kept:
+            assert evidence.cell["root"] == str(root)
+            shutil.rmtree(root)
+        return Attacked(ended, evidence, loot)
 
     @contextmanager
     def replaced(self, changes: Mapping[str, tuple[str, str]]) -> Iterator[None]:

@@ -15,6 +15,7 @@ from runner_e2e.cell.agent_run import AgentRun, AttemptTimeoutError, Coverage, T
 from runner_e2e.cell.flow import Flow
 from runner_e2e.cell.request import PROJECT, CellRequest, Status
 from runner_e2e.cell.root import AttemptRoot, create_root
+from runner_e2e.cell.verdict import describe_result, judge_leftovers
 from runner_e2e.errors import (
     CancelledError,
     CandidateFailureError,
@@ -59,8 +60,8 @@ def turn_of(
     return Turn(number, 1, run=run, issue_status=status, run_status=run_status, report=report)
 
 
-def attempt(*agents: AgentRun) -> judgement.Gathered:
-    return judgement.Gathered(agents=list(agents))
+def attempt(*agents: AgentRun) -> judgement.ReferenceGathered:
+    return judgement.ReferenceGathered(agents=list(agents))
 
 
 def summary(status: str = "passed", launched: tuple[str, ...] = ("run-ada", "run-ben")) -> dict[str, object]:
@@ -69,7 +70,7 @@ def summary(status: str = "passed", launched: tuple[str, ...] = ("run-ada", "run
 
 
 def judged(
-    agents: judgement.Gathered,
+    agents: judgement.ReferenceGathered,
     found: dict[str, object],
     failure: RunnerE2EError | None = None,
     request: CellRequest = REQUEST,
@@ -82,7 +83,7 @@ GOOD = attempt(agent("ada", Reach.TRIED, Reach.VISIBLE), agent("ben", Reach.TRIE
 
 def test_proven_isolation_and_finished_work_pass() -> None:
     assert judged(GOOD, summary()) is None
-    assert judgement.describe_result(None)[:3] == (Status.PASSED, None, 0)
+    assert describe_result(None, "")[:3] == (Status.PASSED, None, 0)
 
 
 @pytest.mark.parametrize("status", ["failed", "absent", "mismatch"])
@@ -166,7 +167,7 @@ def test_a_timeout_keeps_its_own_status() -> None:
     verdict = judged(GOOD, summary(), late)
 
     assert verdict is late
-    assert judgement.describe_result(verdict) == (
+    assert describe_result(verdict, "") == (
         Status.TIMED_OUT,
         FailureClass.TRANSIENT_INFRASTRUCTURE,
         3,
@@ -193,7 +194,7 @@ def test_without_the_domain_a_cell_never_passes() -> None:
     ],
 )
 def test_each_end_has_its_status_and_exit_code(failure: RunnerE2EError, status: Status, code: int) -> None:
-    found = judgement.describe_result(failure)
+    found = describe_result(failure, "")
 
     assert (found[0], found[2]) == (status, code)
     assert found[3] == str(failure)
@@ -202,7 +203,7 @@ def test_each_end_has_its_status_and_exit_code(failure: RunnerE2EError, status: 
 def test_contamination_counts_what_was_tried_reached_known_and_left_out() -> None:
     rows = [agent("ada", Reach.REACHED, Reach.VISIBLE, Reach.NOT_TRIED), agent("ben", Reach.REACHED)]
 
-    found = judgement.contamination(judgement.Gathered(agents=rows))
+    found = judgement.contamination(judgement.ReferenceGathered(agents=rows))
 
     assert found == {
         "tried": 0,
@@ -215,8 +216,8 @@ def test_contamination_counts_what_was_tried_reached_known_and_left_out() -> Non
     }
 
 
-def finished(*agents: AgentRun, **fields: object) -> judgement.Gathered:
-    return judgement.Gathered(agents=list(agents), **fields)  # type: ignore[arg-type]  # one of several fields
+def finished(*agents: AgentRun, **fields: object) -> judgement.ReferenceGathered:
+    return judgement.ReferenceGathered(agents=list(agents), **fields)  # type: ignore[arg-type]  # one of several fields
 
 
 @pytest.mark.parametrize(
@@ -251,7 +252,7 @@ def test_an_agent_has_to_follow_every_lead() -> None:
     [(1, "The agent did its work"), (2, "Both agents did their work"), (3, "All agents did their work")],
 )
 def test_a_pass_says_how_many_worked(agents: int, words: str) -> None:
-    assert judgement.describe_result(None, agents)[3].startswith(words)
+    assert judgement.describe_success(agents).startswith(words)
 
 
 # Cells of several turns.
@@ -430,14 +431,14 @@ def test_the_record_shows_every_turn() -> None:
 
 
 def test_processes_left_running_end_a_pass_but_no_other_verdict() -> None:
-    left = judgement.Gathered(leftovers=["sleep (7)"])
+    left = judgement.ReferenceGathered(leftovers=["sleep (7)"])
     other = CandidateFailureError("a", "b")
 
-    cleanup = judgement.judge_leftovers(left, None)
+    cleanup = judge_leftovers(left, None)
     assert cleanup is not None
     assert cleanup.failure_class is FailureClass.CLEANUP_FAILURE
-    assert judgement.judge_leftovers(left, other) is other
-    assert judgement.judge_leftovers(judgement.Gathered(), None) is None
+    assert judge_leftovers(left, other) is other
+    assert judge_leftovers(judgement.ReferenceGathered(), None) is None
 
 
 # Where the harness lies, and what it hides of itself.

@@ -11,6 +11,7 @@ import httpx
 import pytest
 
 from runner_e2e.cell.agent_run import AgentRun, Turn
+from runner_e2e.cell.attempt import split_journal
 from runner_e2e.cell.control_plane import ControlPlane
 from runner_e2e.cell.flow import Flow
 from runner_e2e.cell.reference_flow import (
@@ -21,7 +22,6 @@ from runner_e2e.cell.reference_flow import (
     start_agents,
     turn_deadline,
 )
-from runner_e2e.cell.run import split_journal
 from runner_e2e.evidence.attempts import Place
 from runner_e2e.reference.runnerd import parse_block
 

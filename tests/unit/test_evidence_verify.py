@@ -218,6 +218,7 @@ def test_records_as_they_are_written_are_well() -> None:
         pytest.param({"attempts": [1]}, "attempts", id="attempts"),
         pytest.param({"attempts": [{}]}, "number is missing", id="attempt"),
         pytest.param({"aliases": [1]}, "aliases", id="optional"),
+        pytest.param({"restarts": [{"requestId": "a", "status": "ready"}]}, "restarts", id="restart"),
         pytest.param({"key": "k"}, "either an id or a key", id="id-and-key"),
         pytest.param({"id": ""}, "either an id or a key", id="no-id"),
         pytest.param({"exitCode": 1}, "contradict", id="passed-with-1"),

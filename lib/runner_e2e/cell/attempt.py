@@ -1,34 +1,27 @@
-"""One attempt at a cell: its places, a probe before each server start, its agents' turns."""
+"""One attempt at a cell, whatever drives it: its root, its harness, its evidence, and nothing left behind."""
 
-import hashlib
-import os
-import time
-from collections.abc import Mapping
-from dataclasses import dataclass
+import contextlib
+import secrets
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Protocol
 
-from runner_e2e.cell import canaries
-from runner_e2e.cell.agent_evidence import judge_agents, read_reports
-from runner_e2e.cell.control_plane import ControlPlane
-from runner_e2e.cell.decoy import read_decoy
-from runner_e2e.cell.flow import Flow
-from runner_e2e.cell.hidden import harness_places, paths, scan_for_aliases
-from runner_e2e.cell.judgement import Gathered
+from runner_e2e.cell.gathered import Gathered
 from runner_e2e.cell.modes import KeptModes
-from runner_e2e.cell.processes import Family, ServerProcess
-from runner_e2e.cell.reference_flow import find_foreign, follow_turn, go_on, start_agents, turn_deadline
-from runner_e2e.cell.reference_server import generate_secrets, install_reference_runner, running_server
-from runner_e2e.cell.request import PROJECT, CellRequest, Reporter
-from runner_e2e.cell.root import AttemptRoot
-from runner_e2e.errors import SandboxUnprovenError
-from runner_e2e.evidence.attempts import Place
+from runner_e2e.cell.process_marks import ProcessMark
+from runner_e2e.cell.processes import NOT_ENDED, Family
+from runner_e2e.cell.record import CellRecord, now, write_json
+from runner_e2e.cell.request import CellRequest, Reporter
+from runner_e2e.cell.root import AttemptRoot, create_root, remove_root
+from runner_e2e.cell.stopping import Stopper
+from runner_e2e.cell.verdict import judge_leftovers
+from runner_e2e.errors import CleanupError, FailureClass, RunnerE2EError, SandboxUnprovenError
+from runner_e2e.evidence import server_log
 from runner_e2e.evidence.journal import parse_journal
-from runner_e2e.isolation.base import BaseHidden, plan_base_hidden
-from runner_e2e.launch.install import JOURNAL_NAME, install_wrapper, write_configuration
-from runner_e2e.probe.fixture import BaseTargets
-from runner_e2e.probe.run import ProbeRequest, ProbeResult, run_probe
-
-_NUMBERS = {1: "One agent works", 2: "Two agents work", 3: "Three agents work", 4: "Four agents work"}
+from runner_e2e.evidence.redaction import Redactor
+from runner_e2e.launch.install import JOURNAL_NAME
+from runner_e2e.sandbox.refusal import Refusal
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,171 +33,214 @@ class Watch:
 
 
 @dataclass(frozen=True, slots=True)
-class Stage:
-    """An attempt that is prepared: everything that each of its server starts needs.
-
-    `flow` is the cell's, with the attempt's nonce; `binary` is what the server takes for runnerd,
-    `deadline` monotonic.
-    """
+class Attempt:
+    """What every harness is given: `deadline` is monotonic, `note_running` tells the record what runs."""
 
     request: CellRequest
+    number: int
     root: AttemptRoot
-    gathered: Gathered
     watch: Watch
     reporter: Reporter
-    flow: Flow
     deadline: float
-    decoy: tuple[str, str]
-    hidden: BaseHidden
-    planted: canaries.Planted
-    runner: Path
-    binary: Path
+    note_running: Callable[[Sequence[ProcessMark]], object]
+
+
+class Harness(Protocol):
+    """One way to drive an attempt. After `run`, however it ended, the others are called in this order."""
+
+    @property
+    def gathered(self) -> Gathered:
+        """What was gathered so far."""
+
+    @property
+    def secrets(self) -> Collection[str]:
+        """What must not stand in evidence."""
+
+    @property
+    def success(self) -> str:
+        """The message of a cell that passed."""
+
+    def run(self) -> None:
+        """Run the attempt; raises what ended it early."""
+
+    def boots(self) -> list[server_log.Boot]:
+        """Return the server starts with their probes and output. Raises OSError and ValueError."""
+
+    def stage(self, directory: Path, redactor: Redactor) -> RunnerE2EError | None:
+        """Stage what the harness has to show; return what is wrong with that."""
+
+    def judge(self, summary: Mapping[str, object], failure: RunnerE2EError | None) -> RunnerE2EError | None:
+        """Decide what the attempt comes to, from what ended it and from what was staged."""
+
+    def describe(self, summary: Mapping[str, object], failure: RunnerE2EError | None) -> dict[str, object]:
+        """Return the fields of `cell.json` that are the harness's."""
+
+    def agents(self) -> dict[str, object]:
+        """Return what is known of the agents, as `runner-e2e.agents/v1`; empty when nothing is."""
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptEnd:
+    """What an attempt came to. `fields` are those of `cell.json`."""
+
+    started: str
+    finished: str
+    failure: RunnerE2EError | None
+    summary: Mapping[str, object]
+    agents: Mapping[str, object]
+    fields: Mapping[str, object]
+    secrets: Collection[str]
+    success: str
+    spent: Mapping[str, object] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """How an attempt begins: what has to hold, who is told the name of its root, what drives it there."""
+
+    prepare: Callable[[], object]
+    announce: Callable[[Path], object]
+    open_harness: Callable[[AttemptRoot], Harness]
 
 
 def run_attempt(
-    request: CellRequest, root: AttemptRoot, gathered: Gathered, watch: Watch, reporter: Reporter
-) -> None:
-    """Run the cell in its root; what comes of it is in `gathered`, also when this raises."""
-    stage = _prepare(request, root, gathered, watch, reporter)
-    _configure(stage, 1)
-    digests = digest_files(root.bin)
-    watch.modes.keep([root.path, root.private, *root.private.iterdir(), root.bin, *digests])
-    company = ""
-    with canaries.harness_decoys(root, stage.decoy[1], stage.planted):
-        for boot, turns in enumerate(stage.flow.boots, 1):
-            if boot > 1:
-                if not _may_go_on(stage):
-                    break
-                _configure(stage, boot)
-            company = _run_boot(stage, boot, turns, company)
-            gathered.changed += changed_modes(watch.modes)
-            gathered.changed += [f"{name} was changed" for name in changed_files(digests)]
-    gathered.coverage = judge_agents(root, stage.flow, company, gathered.agents, read_launches(root))
+    steps: Steps,
+    watch: Watch,
+    stopper: Stopper,
+    record: CellRecord,
+) -> AttemptEnd:
+    """Make a root, run a harness in it, stage its evidence beside `record`, and remove what is left.
 
-
-def _prepare(
-    request: CellRequest, root: AttemptRoot, gathered: Gathered, watch: Watch, reporter: Reporter
-) -> Stage:
-    deadline = time.monotonic() + request.deadline_s
-    decoy = read_decoy(request.environ)
-    reporter.phase("Preparing the attempt")
-    planted = canaries.Planted()
-    canaries.plant_target(root, planted)
-    canaries.plant_private(root, request.cell_id, planted)
-    runner = install_reference_runner(root)
-    wrapper = install_wrapper(root.path, PROJECT)
-    hidden = plan_base_hidden(harness_places(request, root), request.environ)
-    gathered.generated = generate_secrets()
-    return Stage(
-        request=request,
-        root=root,
-        gathered=gathered,
-        watch=watch,
-        reporter=reporter,
-        flow=request.flow.with_nonce(canaries.nonce()),
-        deadline=deadline,
-        decoy=decoy,
-        hidden=hidden,
-        planted=planted,
-        runner=runner,
-        binary=wrapper if request.sandboxed else runner,
+    Signals are held but while the harness runs. A root whose processes had to be ended is kept.
+    """
+    started = now()
+    root: AttemptRoot | None = None
+    harness: Harness | None = None
+    failure: RunnerE2EError | None
+    try:
+        with stopper.listening():
+            steps.prepare()
+            with stopper.holding():  # a stop waits until it is known what has to be removed
+                root = create_root(f"runner-e2e-{secrets.token_hex(8)}", announce=steps.announce)
+                harness = steps.open_harness(root)
+            failure = _guarded(harness)
+    except RunnerE2EError as error:
+        failure = error
+    record.restore_directory()  # otherwise it would be the mode of nothing that changed
+    changed = changed_modes(watch.modes)
+    record.clear_directory()
+    if root is None or harness is None:
+        if root is not None:
+            remove_root(root)
+        summary = server_log.summarize(server_log.ServerLog())
+        (record.directory / "server.log").touch(mode=0o644)
+        write_json(record.directory / "probe-summary.json", summary)
+        return AttemptEnd(started, now(), failure, summary, {}, {}, (), "")
+    # It is staged before anything is removed: what an agent left behind can make that hard.
+    harness.gathered.changed += changed
+    summary, failure = _stage(harness, root, record.directory, failure)
+    failure = harness.judge(summary, failure)
+    agents = harness.agents()
+    harness.gathered.leftovers += watch.family.end(root.path)
+    failure = _end_root(root, judge_leftovers(harness.gathered, failure), harness.gathered.leftovers)
+    fields = {
+        "aliases": harness.gathered.aliases,
+        "leftovers": harness.gathered.leftovers,
+        **({"root": str(root.path)} if root.path.exists() else {}),
+        **harness.describe(summary, failure),
+    }
+    return AttemptEnd(
+        started,
+        now(),
+        failure,
+        summary,
+        agents,
+        fields,
+        tuple(harness.secrets),
+        harness.success,
+        harness.gathered.spending,
     )
 
 
-def _configure(stage: Stage, boot: int) -> None:
-    """Set the launcher for a server start and probe it; a start that is not proven does not happen."""
-    write_configuration(
-        stage.root.path,
-        runner=stage.runner,
-        boot=boot,
-        instance_parents=[stage.root.instance_root.parent],
-        hide=paths(stage.hidden.required),
-        hide_optional=paths(stage.hidden.optional),
-        minimum_abi=stage.request.minimum_abi,
-        levels=stage.request.preset.levels,
-    )
-    stage.reporter.phase("Probing the isolation")
-    probe = _probe(stage, boot)
-    stage.gathered.probes.append(probe)
-    if stage.request.sandboxed and not probe.passed:
-        raise SandboxUnprovenError(_describe_probe(probe), "The server was not started; read the probe table")
+def _end_root(
+    root: AttemptRoot, failure: RunnerE2EError | None, leftovers: Sequence[str]
+) -> RunnerE2EError | None:
+    """Remove the attempt's directory, unless something was left running in it: somebody may want to look."""
+    is_unclean = failure is not None and failure.failure_class is FailureClass.CLEANUP_FAILURE
+    if is_unclean or NOT_ENDED in leftovers:
+        return failure
+    left = remove_root(root)
+    if left is None:
+        return failure
+    return failure or CleanupError(f"The attempt's directory could not be removed: {left}", "Remove it")
 
 
-def _run_boot(stage: Stage, boot: int, turns: tuple[int, ...], company: str) -> str:
-    """Start the server, let the agents take these turns, and stop it; return the company."""
-    gathered, watch = stage.gathered, stage.watch
-    stage.reporter.phase("Starting the control plane" if boot == 1 else "Starting the control plane again")
-    with running_server(stage.root, stage.binary, gathered.generated, boot) as (server, client):
-        if boot == 1:
-            canaries.plant_instance(stage.root, stage.planted)
-            gathered.aliases = scan_for_aliases(stage.root, stage.hidden)
-        environ = gathered.generated["BETTER_AUTH_SECRET"]
-        places = [*stage.planted.places, Place("run:serverEnviron", "environ", str(server.pid), environ)]
-        watch.family.spare()
-        for turn in turns:
-            if turn == 1:
-                stage.reporter.phase(f"{_NUMBERS[stage.flow.agents]} in one instance")
-                company, gathered.agents = start_agents(client, stage.flow, boot, places)
-            elif _may_go_on(stage):
-                stage.reporter.phase(f"Turn {turn} of {stage.flow.turns}")
-                go_on(client, stage.flow, boot, places, gathered.agents)
-            else:
-                break
-            _take_turn(stage, server, client, company)
-        stage.reporter.phase("Judging what they wrote")
-        gathered.leftovers += watch.family.end_strays(server.pid)
-        gathered.foreign = find_foreign(client, company, gathered.agents)
-    return company
-
-
-def _take_turn(stage: Stage, server: ServerProcess, client: ControlPlane, company: str) -> None:
-    agents = stage.gathered.agents
-    deadline = turn_deadline(stage.flow, stage.deadline, time.monotonic())
-    follow_turn(client, server, company, agents, deadline)
-    stage.gathered.foreign = find_foreign(client, company, agents)
-    stage.gathered.changed += changed_modes(stage.watch.modes)
-    if _may_go_on(stage):
-        read_reports(stage.root, agents)
-
-
-def _may_go_on(stage: Stage) -> bool:
-    """Whether another turn makes sense: the last one came to what it should, and to nothing else."""
-    gathered = stage.gathered
-    return not (gathered.foreign or gathered.changed) and all(
-        run.may_go_on(stage.flow) for run in gathered.agents
-    )
-
-
-def _probe(stage: Stage, boot: int) -> ProbeResult:
-    request, root = stage.request, stage.root
-    temporary = request.environ.get("RUNNER_TEMP")
-    base = BaseTargets(
-        tests=(root.target / canaries.TESTS_FILE, stage.planted.tests_content),
-        git_store=(root.target / ".git" / "HEAD", b"ref: refs/heads/"),
-        private=root.private,
-        runner_temp=Path(temporary) if temporary and Path(temporary).is_dir() else None,
-        harness_pid=os.getpid(),
-        decoy=stage.decoy,
-    )
-    return run_probe(
-        ProbeRequest(
-            root=root.path,
-            project=PROJECT,
-            boot=boot,
-            hide=paths(stage.hidden.required),
-            hide_optional=paths(stage.hidden.optional),
-            minimum_abi=request.minimum_abi,
-            levels=request.preset.levels,
-            base=base,
-            sandboxed=request.sandboxed,
+def _guarded(harness: Harness) -> RunnerE2EError | None:
+    try:
+        harness.run()
+    except RunnerE2EError as error:
+        return error
+    except Refusal as error:
+        return SandboxUnprovenError(f"{error.message} ({error.code})", error.remedy)
+    except Exception as error:  # noqa: BLE001 - whatever it is, the cell has a record and an end
+        return RunnerE2EError(
+            f"An unexpected {type(error).__name__} ended the attempt: {error}", "Report it with cell.json"
         )
-    )
+    return None
 
 
-def _describe_probe(probe: ProbeResult) -> str:
-    if probe.problem is not None:
-        return f"The isolation is not proven: {probe.problem}"
-    return f"The isolation is not proven: {', '.join(probe.failures)}"
+def _stage_log(
+    harness: Harness, root: AttemptRoot, directory: Path, redactor: Redactor
+) -> RunnerE2EError | None:
+    """Stage `server.log`; where a server's output is none, without that, and return why."""
+    target, boots = directory / "server.log", harness.boots()
+    try:
+        server_log.write_log(target, boots, redactor, scratch=root.private)
+    except SandboxUnprovenError as error:
+        without = [replace(boot, output=None) for boot in boots]
+        server_log.write_log(target, without, redactor, scratch=root.private)
+        return error
+    return None
+
+
+def _stage(
+    harness: Harness, root: AttemptRoot, directory: Path, failure: RunnerE2EError | None
+) -> tuple[dict[str, object], RunnerE2EError | None]:
+    redactor = Redactor(harness.secrets)
+    summary = server_log.summarize(server_log.ServerLog())
+    try:
+        failure = _stage_log(harness, root, directory, redactor) or failure
+        with (directory / "server.log").open("rb") as stream:
+            summary = server_log.summarize(server_log.parse(stream))
+    except (OSError, ValueError) as error:
+        failure = failure or SandboxUnprovenError(
+            f"The launch journal or the server's log cannot be read: {error}",
+            "Read the messages of the wrapper",
+        )
+    write_json(directory / "probe-summary.json", summary)
+    try:
+        problem = harness.stage(directory, redactor)
+    except RunnerE2EError as error:
+        problem = error
+    except Exception as error:  # noqa: BLE001 - evidence that cannot be staged is no reason to have none
+        problem = RunnerE2EError(
+            f"An unexpected {type(error).__name__} kept evidence from being staged: {error}",
+            "Report it with cell.json",
+        )
+    return summary, failure or problem
+
+
+def split_journal(records: Sequence[server_log.Record], boots: int) -> list[list[server_log.Record]]:
+    """Return the records of each server start, from 1; one that names none of them goes to the last.
+
+    There it shows as what it is: a launch of no start that was probed.
+    """
+    journals: list[list[server_log.Record]] = [[] for _ in range(boots)]
+    for record in records:
+        boot = record.get("boot")
+        known = type(boot) is int and 1 <= boot <= boots
+        journals[boot - 1 if known and isinstance(boot, int) else -1].append(record)
+    return journals
 
 
 def read_launches(root: AttemptRoot) -> list[dict[str, object]]:
@@ -215,22 +251,6 @@ def read_launches(root: AttemptRoot) -> list[dict[str, object]]:
 
 def changed_modes(modes: KeptModes) -> list[str]:
     """Undo what agents did to modes, so that the harness can read and write again; return what it was."""
-    return [f"the mode of {name} was changed" for name in modes.restore()]
-
-
-def digest_files(directory: Path) -> dict[Path, str]:
-    """Return the SHA-256 of each file of a directory; they run outside the domain."""
-    return {path: hashlib.sha256(path.read_bytes()).hexdigest() for path in sorted(directory.iterdir())}
-
-
-def changed_files(digests: Mapping[Path, str]) -> list[str]:
-    """Return the names of the files whose content is no longer what it was."""
-    changed = []
-    for path, digest in digests.items():
-        try:
-            same = not path.is_symlink() and hashlib.sha256(path.read_bytes()).hexdigest() == digest
-        except OSError:
-            same = False
-        if not same:
-            changed.append(path.name)
-    return changed
+    with contextlib.suppress(OSError):
+        return [f"the mode of {name} was changed" for name in modes.restore()]
+    return []

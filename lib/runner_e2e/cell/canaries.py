@@ -8,22 +8,25 @@ import contextlib
 import os
 import secrets
 import shutil
-import socket
-import sqlite3
 import subprocess
-import sys
 import tempfile
-import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from runner_e2e.cell.planting import (
+    listening_socket,
+    plant_database,
+    plant_name,
+    plant_text,
+    running_process,
+    token,
+)
 from runner_e2e.cell.root import AttemptRoot
 from runner_e2e.errors import UnsupportedHostError
 from runner_e2e.evidence.attempts import Place
 from runner_e2e.isolation.environment import DEFAULT_SEARCH
 from runner_e2e.isolation.paths import CODEX_STATE, DURABLE_SESSIONS, OPENCODE_SESSIONS, RUNNER_STATE
-from runner_e2e.launch.install import ROOT_PREFIX
 
 TESTS_FILE = "tests/runner-e2e/grader.ts"
 _GIT_ENVIRONMENT = {
@@ -35,11 +38,6 @@ _GIT_ENVIRONMENT = {
     "GIT_COMMITTER_NAME": "Reference",
     "GIT_COMMITTER_EMAIL": "reference@example.invalid",
 }
-
-
-def token() -> str:
-    """Return a new canary: letters and digits only, so that no encoding of text changes it."""
-    return f"canary{secrets.token_hex(16)}"
 
 
 def nonce() -> str:
@@ -102,12 +100,13 @@ def plant_instance(root: AttemptRoot, planted: Planted) -> None:
     session = instance / DURABLE_SESSIONS / other
     _plant(planted, "run:otherDurableSession", session / "runner" / "runner-state.json")
     _plant(planted, "run:controlPlaneState", session / "control-plane" / "control-plane-state.json")
-    _plant_database(planted, "run:otherOpencodeDatabase", session / "opencode" / "s" / "opencode.db")
-    _plant_database(
-        planted,
-        "run:otherOpencodeSession",
-        instance / OPENCODE_SESSIONS / "other" / "data" / "opencode" / "opencode.db",
-    )
+    planted.places += [
+        plant_database("run:otherOpencodeDatabase", session / "opencode" / "s" / "opencode.db"),
+        plant_database(
+            "run:otherOpencodeSession",
+            instance / OPENCODE_SESSIONS / "other" / "data" / "opencode" / "opencode.db",
+        ),
+    ]
     _plant(planted, "run:sharedControlPlane", instance / RUNNER_STATE / "control-plane" / "state.json")
     _plant(planted, "run:otherRunnerState", instance / CODEX_STATE / "other" / "codex-provider-state.json")
     _plant(planted, "run:otherRunLog", instance / "data/run-logs/other/other/other.ndjson")
@@ -117,14 +116,10 @@ def plant_instance(root: AttemptRoot, planted: Planted) -> None:
     _plant(planted, "run:databaseWal", instance / "db/pg_wal/0000000100000000000000FF")
     _plant(planted, "run:secrets", instance / "secrets/other.key")
     _plant(planted, "run:serverLogs", instance / "logs/other.log")
-    # The listings hold a name that no other place mentions.
-    for check, directory in (
-        ("run:durableSessionListing", DURABLE_SESSIONS),
-        ("run:databaseListing", "db/pg_wal"),
-    ):
-        name = secrets.token_hex(32)
-        (instance / directory / name).mkdir(mode=0o700, parents=True)
-        planted.places.append(Place(check, "list", str(instance / directory), name))
+    planted.places += [
+        plant_name("run:durableSessionListing", instance / DURABLE_SESSIONS),
+        plant_name("run:databaseListing", instance / "db/pg_wal"),
+    ]
     environment = instance / ".env"
     canary = token()
     with environment.open("a", encoding="utf-8") as file:
@@ -135,36 +130,20 @@ def plant_instance(root: AttemptRoot, planted: Planted) -> None:
 @contextlib.contextmanager
 def harness_decoys(root: AttemptRoot, decoy: str, planted: Planted) -> Iterator[None]:
     """Keep what surrounds a harness, each with a canary: a process, a socket, another attempt."""
-    command_line, greeting = token(), token()
-    process = subprocess.Popen(
-        [sys.executable, "-I", "-S", "-c", "import sys; sys.stdin.read()", command_line],
-        stdin=subprocess.PIPE,
-        env={"PATH": DEFAULT_SEARCH},
-        start_new_session=True,
-    )
-    other = Path(tempfile.mkdtemp(prefix=ROOT_PREFIX, dir=root.path.parent))
-    _plant(planted, "base:otherAttempt", other / "private" / "cell.json")
-    place = root.path / "run"
-    place.mkdir(mode=0o700)
-    path = place / "docker.sock"
-    server = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    server.bind(str(path))
-    server.listen(8)
-    threading.Thread(target=_greet, args=(server, greeting.encode()), daemon=True).start()
-    planted.places += [
-        Place("run:harnessEnviron", "environ", str(os.getpid()), decoy),
-        Place("run:harnessCmdline", "cmdline", str(process.pid), command_line, known_gap=True),
-        Place("base:dockerSocket", "connect-unix", str(path), greeting),
-    ]
-    try:
+    command_line = token()
+    other = Path(tempfile.mkdtemp(prefix=f"{root.path.name}-", dir=root.path.parent))
+    path = root.path / "run" / "docker.sock"
+    with contextlib.ExitStack() as stack:
+        stack.callback(shutil.rmtree, other, ignore_errors=True)
+        process = stack.enter_context(running_process((command_line,), {}))
+        greeting = stack.enter_context(listening_socket(path))
+        _plant(planted, "base:otherAttempt", other / "private" / "cell.json")
+        planted.places += [
+            Place("run:harnessEnviron", "environ", str(os.getpid()), decoy),
+            Place("run:harnessCmdline", "cmdline", str(process), command_line, known_gap=True),
+            Place("base:dockerSocket", "connect-unix", str(path), greeting),
+        ]
         yield
-    finally:
-        with contextlib.suppress(OSError):
-            server.shutdown(socket.SHUT_RDWR)
-        server.close()
-        shutil.rmtree(other, ignore_errors=True)
-        process.kill()
-        process.communicate()
 
 
 def peer_places(seal: str) -> list[Place]:
@@ -176,27 +155,4 @@ def peer_places(seal: str) -> list[Place]:
 
 
 def _plant(planted: Planted, check: str, path: Path) -> None:
-    canary = token()
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    path.write_text(f'{{"canary":"{canary}"}}\n', encoding="utf-8")
-    planted.places.append(Place(check, "read", str(path), canary))
-
-
-def _plant_database(planted: Planted, check: str, path: Path) -> None:
-    canary = token()
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with contextlib.closing(sqlite3.connect(path)) as database:
-        database.execute("CREATE TABLE message (id TEXT, content TEXT)")
-        database.execute("INSERT INTO message VALUES ('1', ?)", (canary,))
-        database.commit()
-    planted.places.append(Place(check, "sqlite", str(path), canary))
-
-
-def _greet(server: socket.socket, greeting: bytes) -> None:
-    while True:
-        try:
-            client, _ = server.accept()
-        except OSError:
-            return
-        with client, contextlib.suppress(OSError):
-            client.sendall(greeting)
+    planted.places.append(plant_text(check, path))

@@ -14,7 +14,7 @@ from pathlib import Path
 from runner_e2e.cell.child_failure import build_lost
 from runner_e2e.cell.children import read_descendants
 from runner_e2e.cell.process_marks import ProcessMark, is_running, read_mark, read_stat
-from runner_e2e.cell.processes import TERM_GRACE_S, list_names, name_process
+from runner_e2e.cell.processes import NOT_ENDED, TERM_GRACE_S, list_names, name_process
 from runner_e2e.cell.warden import END_STRAYS
 from runner_e2e.cell.warden_channel import (
     CLOSE_TIMEOUT_S,
@@ -105,7 +105,7 @@ class Child:
             if elapsed_s > _ANSWER_S:
                 self._kill_below(killed)
             if elapsed_s > STRAYS_TIMEOUT_S:
-                more = ["more than could be ended"]
+                more = [NOT_ENDED]
         return list_names([*self._strays, *killed.values()], *more)
 
     def running(self) -> list[ProcessMark]:

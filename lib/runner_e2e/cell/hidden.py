@@ -41,7 +41,7 @@ def harness_places(request: CellRequest, root: AttemptRoot) -> HarnessPlaces:
         project=PurePosixPath(PROJECT),
         # Without a virtual environment this would be the system's own tree.
         environment=PurePosixPath(sys.prefix) if sys.prefix != sys.base_prefix else None,
-        target=PurePosixPath(root.target),
+        target=PurePosixPath(root.target if request.command is None else request.command.target),
         homes=tuple(PurePosixPath(home) for home in sorted(homes) if home.startswith("/")),
         evidence=PurePosixPath((request.evidence_parent / request.directory).resolve()),
         extra=tuple(

@@ -1,52 +1,39 @@
-"""What a cell comes to, from what its attempt gathered. Pure."""
+"""What a cell of the reference comes to, from what its attempt gathered. Pure."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from runner_e2e.cell.agent_run import AgentRun, AttemptTimeoutError, Coverage
+from runner_e2e.cell.agent_run import AgentRun, Coverage
 from runner_e2e.cell.flow import Flow
-from runner_e2e.cell.request import CellRequest, Status
+from runner_e2e.cell.gathered import MOST_NAMED, Gathered
+from runner_e2e.cell.request import CellRequest
 from runner_e2e.errors import (
     CancelledError,
     CandidateFailureError,
-    CleanupError,
     ContaminatedError,
-    FailureClass,
     InputError,
     RunnerE2EError,
     SandboxUnprovenError,
 )
 from runner_e2e.evidence.attempts import Reach
 from runner_e2e.evidence.server_log import ProbeStatus
-from runner_e2e.probe.run import ProbeResult
 
-# An agent decides how much there is of what it was not asked for.
-MOST_NAMED = 20
 AGENTS_SCHEMA = "runner-e2e.agents/v1"
 
 
 @dataclass(slots=True)
-class Gathered:
-    """What one attempt has gathered so far; whatever ends it, this is staged.
+class ReferenceGathered(Gathered):
+    """What an attempt on the reference gathers beside that; `foreign` names what nobody ordered."""
 
-    `probes` holds one for each server start. `foreign` names what the server holds that the cell did
-    not order, `changed` files that run outside the domain and were changed, `aliases` hard links out of
-    hidden trees.
-    """
-
-    probes: list[ProbeResult] = field(default_factory=list)
     agents: list[AgentRun] = field(default_factory=list)
-    aliases: list[str] = field(default_factory=list)
     generated: Mapping[str, str] = field(default_factory=dict)
-    leftovers: list[str] = field(default_factory=list)
     foreign: list[str] = field(default_factory=list)
-    changed: list[str] = field(default_factory=list)
     coverage: Coverage = field(default_factory=lambda: Coverage(0, []))
 
 
 def judge(
     request: CellRequest,
-    gathered: Gathered,
+    gathered: ReferenceGathered,
     summary: Mapping[str, object],
     failure: RunnerE2EError | None,
 ) -> RunnerE2EError | None:
@@ -58,16 +45,24 @@ def judge(
             f"No domain was used, and the agents reached {len(find_reached(gathered.agents))} hidden places",
             "Leave --no-sandbox out",
         )
-    if summary["status"] != ProbeStatus.PASSED:
-        if isinstance(failure, SandboxUnprovenError):
-            return failure
-        reasons = summary["reasons"]
-        text = "; ".join(str(reason) for reason in reasons) if isinstance(reasons, list) else ""
-        return SandboxUnprovenError(f"The isolation is not proven: {text}", "Read the probe table")
+    unproven = judge_probe(summary, failure)
+    if unproven is not None:
+        return unproven
     return failure or _judge_agents(request.flow, gathered, summary["launches"])
 
 
-def _judge_agents(flow: Flow, gathered: Gathered, launches: object) -> RunnerE2EError | None:
+def judge_probe(summary: Mapping[str, object], failure: RunnerE2EError | None) -> SandboxUnprovenError | None:
+    """Return the error of a probe summary that is no pass; what said so already is kept."""
+    if summary["status"] == ProbeStatus.PASSED:
+        return None
+    if isinstance(failure, SandboxUnprovenError):
+        return failure
+    reasons = summary["reasons"]
+    text = "; ".join(str(reason) for reason in reasons) if isinstance(reasons, list) else ""
+    return SandboxUnprovenError(f"The isolation is not proven: {text}", "Read the probe table")
+
+
+def _judge_agents(flow: Flow, gathered: ReferenceGathered, launches: object) -> RunnerE2EError | None:
     records = launches if isinstance(launches, list) else []
     launched = {record.get("run") for record in records}
     if any(not run.runs or {row.get("id") for row in run.runs} - launched for run in gathered.agents):
@@ -77,13 +72,14 @@ def _judge_agents(flow: Flow, gathered: Gathered, launches: object) -> RunnerE2E
     reached = find_reached(gathered.agents)
     if reached:
         return ContaminatedError(
-            f"An agent reached hidden places: {', '.join(reached)}", "The run's result is worthless"
+            f"An agent reached hidden places: {', '.join(reached)}",
+            "See contamination in cell.json, and close the way before the cell runs again",
         )
     foreign = [*gathered.foreign, *gathered.changed]
     if foreign:
         return ContaminatedError(
             f"Something happened that the cell did not order: {', '.join(foreign[:MOST_NAMED])}",
-            "The run's result is worthless",
+            "See contamination in cell.json, and find out what did it",
         )
     if gathered.coverage.unsearched:
         return SandboxUnprovenError(
@@ -142,40 +138,19 @@ def find_problems(flow: Flow, run: AgentRun) -> list[str]:
     return problems + [f"{run.name} does not meet {kind}" for kind in run.unmet]
 
 
-def judge_leftovers(gathered: Gathered, failure: RunnerE2EError | None) -> RunnerE2EError | None:
-    """Add to a verdict that processes were left running."""
-    if failure is None and gathered.leftovers:
-        return CleanupError(
-            f"Processes were left running: {', '.join(gathered.leftovers)}",
-            "They were ended; see leftovers in cell.json",
-        )
-    return failure
-
-
 def find_reached(agents: Sequence[AgentRun]) -> list[str]:
     """Return the ids of the places that any agent reached."""
     reached = {row.place.id for run in agents for row in run.attempts if row.reach is Reach.REACHED}
     return sorted(reached)
 
 
-def describe_result(
-    failure: RunnerE2EError | None, agents: int = 2
-) -> tuple[Status, FailureClass | None, int, str]:
-    """Return status, failure class, exit code and message of a verdict on so many agents."""
-    if failure is None:
-        who = {1: "The agent did its", 2: "Both agents did their"}.get(agents, "All agents did their")
-        return Status.PASSED, None, 0, f"{who} work and reached nothing that is hidden."
-    status = Status.FAILED
-    if isinstance(failure, CancelledError):
-        status = Status.CANCELLED
-    elif isinstance(failure, InputError):
-        status = Status.REFUSED
-    elif isinstance(failure, AttemptTimeoutError):
-        status = Status.TIMED_OUT
-    return status, failure.failure_class, failure.exit_code, str(failure)
+def describe_success(agents: int) -> str:
+    """Return the message of a cell with so many agents that passed."""
+    who = {1: "The agent did its", 2: "Both agents did their"}.get(agents, "All agents did their")
+    return f"{who} work and reached nothing that is hidden."
 
 
-def contamination(gathered: Gathered) -> dict[str, object]:
+def contamination(gathered: ReferenceGathered) -> dict[str, object]:
     """Return what the agents tried and reached, and how much of their words was searched."""
     rows = [row for run in gathered.agents for row in run.attempts]
     return {

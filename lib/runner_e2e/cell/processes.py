@@ -16,6 +16,8 @@ from runner_e2e.sandbox.kernel import set_child_subreaper
 
 TERM_GRACE_S = 5.0
 _MOST_NAMED = 20
+# Stands among the names of what was left: something lives on.
+NOT_ENDED = "more than could be ended"
 
 
 class ServerProcess:
@@ -93,7 +95,7 @@ class Family:
         deadline = time.monotonic() + TERM_GRACE_S
         while self._end_children(names, self._needed) or _end_below(server, names, dead):
             if time.monotonic() > deadline:
-                return list_names(names.values(), "more than could be ended")
+                return list_names(names.values(), NOT_ENDED)
         return list_names(names.values())
 
     def end(self, root: Path) -> list[str]:
@@ -106,7 +108,7 @@ class Family:
         deadline = time.monotonic() + TERM_GRACE_S
         while self._end_children(names) or self._end_others(str(root), names):
             if time.monotonic() > deadline:
-                return list_names(names.values(), "more than could be ended")
+                return list_names(names.values(), NOT_ENDED)
         return list_names(names.values())
 
     def _end_children(self, names: dict[int, str], needed: Collection[int] = ()) -> bool:

@@ -2,7 +2,8 @@
 
 import json
 import os
-import tempfile
+import secrets
+import stat
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -14,11 +15,17 @@ FILE_NAME = "cell.json"
 
 
 class CellRecord:
-    """The record of one cell in its evidence directory."""
+    """The record of one cell in its evidence directory.
+
+    The target's code runs as the same user, so the directory may be moved or replaced while it runs: then
+    it is made anew, and what stands in its place is moved aside, under a name that is not uploaded.
+    """
 
     def __init__(self, directory: Path, content: dict[str, object]) -> None:
         self.directory = directory
         self.content = content
+        self._identity = _identify(directory)
+        self._aside: set[str] = set()
 
     @classmethod
     def start(cls, request: CellRequest) -> "CellRecord":
@@ -37,30 +44,7 @@ class CellRecord:
                 f"The evidence directory {directory} cannot be made: {error.strerror}",
                 "Name a directory that can be written",
             ) from error
-        # Behind a key the definition's hash would tell the suite.
-        identity: dict[str, object] = {"key": request.key}
-        if request.key == request.cell_id:
-            identity = {"id": request.cell_id, "suiteDefinitionHash": request.definition}
-        record = cls(
-            directory,
-            {
-                "schema": SCHEMA,
-                **identity,
-                "status": Status.STARTED.value,
-                "failureClass": None,
-                "exitCode": None,
-                "message": None,
-                "harness": request.harness,
-                "sandbox": "unproven",
-                # The reference is driven by this process, which gets its cell in its environment.
-                "transport": "env",
-                "targetSha": None,
-                "startedAt": now(),
-                "finishedAt": None,
-                "durationMs": None,
-                "attempts": [],
-            },
-        )
+        record = cls(directory.absolute(), _begin(request))
         record.write()
         return record
 
@@ -70,7 +54,7 @@ class CellRecord:
         self.write()
 
     def finish(self, status: Status, failure: FailureClass | None, exit_code: int, message: str) -> None:
-        """Write the final state."""
+        """Write how the cell ended; it may be written again, when more is known."""
         started = datetime.fromisoformat(str(self.content["startedAt"]))
         finished = now()
         elapsed = datetime.fromisoformat(finished) - started
@@ -85,25 +69,106 @@ class CellRecord:
 
     def write(self) -> None:
         """Write the record so that a reader sees the old one or the new one, whole."""
-        write_json(self.directory / FILE_NAME, self.content)
+        self.restore_directory()
+        place = self.directory / FILE_NAME
+        if _identify(place) is not None:
+            self._displace(place)
+        write_json(place, self.content)
+
+    def restore_directory(self) -> bool:
+        """See to it that the evidence directory is the one that was made; return whether it is a new one.
+
+        A new one holds no record until that is written.
+        """
+        if _identify(self.directory) == self._identity:
+            return False
+        for place in reversed(self.directory.parents):
+            if os.path.lexists(place) and not place.is_dir():
+                place.rename(_name_displaced(place))
+        if os.path.lexists(self.directory):
+            self._displace(self.directory)
+        self.directory.mkdir(mode=0o700, parents=True)
+        self._identity = _identify(self.directory)
+        self._aside.clear()
+        return True
+
+    def clear_directory(self) -> None:
+        """Leave nothing but the record and what was set aside: nothing else can have been staged."""
+        self.restore_directory()
+        for path in sorted(self.directory.iterdir()):
+            if path.name != FILE_NAME and path.name not in self._aside:
+                self._displace(path)
+
+    def set_aside(self, name: str) -> None:
+        """Move what was staged into a directory of this name beside the record."""
+        staged = [path for path in self.directory.iterdir() if path.name not in {FILE_NAME, *self._aside}]
+        aside = self.directory / name
+        aside.mkdir(mode=0o700)
+        for path in staged:
+            path.rename(aside / path.name)
+        self._aside.add(name)
+
+    def _displace(self, path: Path) -> None:
+        if _identify(path) is not None:
+            path.chmod(0o700)  # a directory that cannot be written does not move to another one
+        path.rename(_name_displaced(self.directory))
+
+
+def _begin(request: CellRequest) -> dict[str, object]:
+    # Behind a key the definition's hash would tell the suite.
+    identity: dict[str, object] = {"key": request.key}
+    if request.key == request.cell_id:
+        identity = {"id": request.cell_id, "suiteDefinitionHash": request.definition}
+    command = request.command
+    return {
+        "schema": SCHEMA,
+        **identity,
+        "status": Status.STARTED.value,
+        "failureClass": None,
+        "exitCode": None,
+        "message": None,
+        "harness": request.harness,
+        "sandbox": "unproven",
+        # The reference is driven by this process, which gets its cell in its environment.
+        "transport": "env" if command is None else command.transport,
+        "targetSha": None if command is None else command.sha,
+        "startedAt": now(),
+        "finishedAt": None,
+        "durationMs": None,
+        "attempts": [],
+    }
+
+
+def _name_displaced(place: Path) -> Path:
+    """Return a name beside a place that nothing has, and that is not uploaded."""
+    return place.with_name(f".displaced-{secrets.token_hex(8)}")
+
+
+def _identify(directory: Path) -> tuple[int, int] | None:
+    try:
+        status = directory.lstat()
+    except OSError:
+        return None
+    return (status.st_dev, status.st_ino) if stat.S_ISDIR(status.st_mode) else None
 
 
 def write_json(path: Path, content: object) -> None:
-    """Replace a JSON file atomically."""
+    """Replace a JSON file atomically.
+
+    Takes no lock, because a signal's handler may write while this writes: the module tempfile has one.
+    """
     text = json.dumps(content, indent=2) + "\n"
-    with tempfile.NamedTemporaryFile(
-        "w", dir=path.parent, prefix="new-", suffix=".json", delete=False, encoding="ascii"
-    ) as file:
-        temporary = Path(file.name)
-        try:
+    temporary = path.with_name(f"new-{secrets.token_hex(8)}.json")
+    try:
+        with temporary.open("x", encoding="ascii") as file:
             file.write(text)
             file.flush()
+            os.fchmod(file.fileno(), 0o644)
             os.fsync(file.fileno())
-            temporary.chmod(0o644)
-            temporary.replace(path)
-        except BaseException:
-            temporary.unlink(missing_ok=True)
-            raise
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
 
 
 def now() -> str:

@@ -2,11 +2,14 @@
 
 import os
 from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from runner_e2e.cell.allowance import START_MARGIN_S, RetryPolicy, attempt_s, plan_total_s, read_policy
+from runner_e2e.cell.command_request import CommandRequest, Sandbox
 from runner_e2e.cell.flow import DEFAULT_FLOW, Flow, plan_flow
 from runner_e2e.errors import FailureClass, InputError
 from runner_e2e.evidence.artifact_names import map_name
@@ -50,11 +53,12 @@ class Status(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CellRequest:
-    """One cell to run on the embedded reference; the default cell needs no catalog.
+    """One cell to run; the reference's default cell needs no catalog. With `command` the target drives it.
 
     `key` names directories and artifacts; `definition` is the hash of the suite's definition; `catalog` is
     the file that describes the cell, to be hidden from agents. `environ` is the harness's own environment,
-    of which no child gets more than `isolation.environment` passes on.
+    of which no child gets more than the rules of `isolation` pass on. One attempt may take `deadline_s`, all
+    of them together `total_s`; `retries` says whether a second one may take place.
     """
 
     cell_id: str = DEFAULT_CELL
@@ -68,15 +72,18 @@ class CellRequest:
     minimum_abi: int = DEFAULT_MINIMUM
     hide: tuple[Path, ...] = ()
     deadline_s: float = 120.0
+    total_s: float = 1320.0
+    retries: RetryPolicy = field(default_factory=RetryPolicy)
     sandboxed: bool = True
+    command: CommandRequest | None = None
     environ: Mapping[str, str] = field(default_factory=lambda: dict(os.environ), repr=False)
 
     def __post_init__(self) -> None:
         """Refuse what no cell can be run with."""
-        if self.harness != "reference":
+        if self.harness != ("reference" if self.command is None else "command"):
             raise InputError(
                 f"The harness {self.harness!r} is not available in this version",
-                "Set harness to reference",
+                "Set harness to reference or command",
             )
         if self.minimum_abi < LOWEST_USABLE:
             raise InputError(
@@ -94,8 +101,27 @@ class CellRequest:
         """Name of the evidence directory: the key, mapped where a file system would refuse it."""
         return map_name(self.key, MAX_DIRECTORY_BYTES)
 
-    def for_cell(self, execution: "Execution", key: str | None = None) -> "CellRequest":
-        """Return this request for a catalog's cell; `key` names it where others can read.
+    @property
+    def needed_s(self) -> float:
+        """The time without which a further attempt makes no sense; its margin is for slow starts only."""
+        return max(1.0, self.deadline_s - START_MARGIN_S)
+
+    @property
+    def is_sandboxed_here(self) -> bool:
+        """Whether this process restricts the cell's launches."""
+        if self.command is None:
+            return self.sandboxed
+        return self.command.sandbox(self.environ) is Sandbox.ACTION
+
+    @property
+    def hides_names(self) -> bool:
+        """Whether the cell is named by an opaque key, and by nothing else, where others can read."""
+        return self.key != self.cell_id
+
+    def for_cell(
+        self, execution: "Execution", key: str | None = None, job_minutes: int = 25
+    ) -> "CellRequest":
+        """Return this request for a catalog's cell on the reference; `key` names it where others can read.
 
         Raises InputError, which names no cell, for one that the reference cannot run.
         """
@@ -105,7 +131,9 @@ class CellRequest:
             key=execution.id if key is None else key,
             definition=execution.suite_definition_hash,
             flow=plan_flow(execution),
-            deadline_s=execution.task.attempt_timeout_ms.of(execution.environment.id) / 1000,
+            deadline_s=attempt_s(execution),
+            total_s=plan_total_s(job_minutes),
+            retries=read_policy(execution),
         )
 
 
@@ -134,9 +162,22 @@ class Reporter(Protocol):
     def phase(self, text: str) -> None:
         """A new phase begins."""
 
+    def show(self, lines: str) -> None:
+        """Print lines of a child, made harmless already."""
+
+    def group(self, title: str) -> AbstractContextManager[object]:
+        """Fold what is shown meanwhile."""
+
 
 class SilentReporter:
     """Says nothing."""
 
     def phase(self, text: str) -> None:
         """Ignore the phase."""
+
+    def show(self, lines: str) -> None:
+        """Ignore the lines."""
+
+    def group(self, title: str) -> AbstractContextManager[object]:
+        """Fold nothing."""
+        return nullcontext(title)

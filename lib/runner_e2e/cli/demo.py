@@ -2,6 +2,7 @@
 
 import json
 import os
+from contextlib import AbstractContextManager, nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -33,6 +34,12 @@ class _Progress(Reporter):
             self._status.update(f"{text} …")
         else:
             self._console.print(f"{text} …", highlight=False)
+
+    def show(self, lines: str) -> None:
+        self._console.print(lines, highlight=False, markup=False, soft_wrap=True)
+
+    def group(self, title: str) -> AbstractContextManager[object]:
+        return nullcontext(title)
 
     def stop(self) -> None:
         """Clear the spinner."""

@@ -1,0 +1,90 @@
+"""Plant one canary: in a file, in a database, in a process, behind a socket."""
+
+import contextlib
+import secrets
+import socket
+import sqlite3
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from runner_e2e.evidence.attempts import Place
+from runner_e2e.isolation.environment import DEFAULT_SEARCH
+
+
+def token() -> str:
+    """Return a new canary: letters and digits only, so that no encoding of text changes it."""
+    return f"canary{secrets.token_hex(16)}"
+
+
+def plant_text(check: str, path: Path) -> Place:
+    """Write a new file that holds a canary."""
+    canary = token()
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with path.open("x", encoding="utf-8") as file:
+        file.write(f'{{"canary":"{canary}"}}\n')
+    return Place(check, "read", str(path), canary)
+
+
+def plant_database(check: str, path: Path) -> Place:
+    """Make a database with one row, which holds a canary."""
+    canary = token()
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with contextlib.closing(sqlite3.connect(path)) as database:
+        database.execute("CREATE TABLE message (id TEXT, content TEXT)")
+        database.execute("INSERT INTO message VALUES ('1', ?)", (canary,))
+        database.commit()
+    return Place(check, "sqlite", str(path), canary)
+
+
+def plant_name(check: str, directory: Path) -> Place:
+    """Make an empty directory whose name, which no other place mentions, is the canary."""
+    name = secrets.token_hex(32)
+    (directory / name).mkdir(mode=0o700, parents=True)
+    return Place(check, "list", str(directory), name)
+
+
+@contextlib.contextmanager
+def running_process(arguments: tuple[str, ...], variables: Mapping[str, str]) -> Iterator[int]:
+    """Keep a process with these words and variables, which does nothing; yield its id."""
+    process = subprocess.Popen(
+        [sys.executable, "-I", "-S", "-c", "import sys; sys.stdin.read()", *arguments],
+        stdin=subprocess.PIPE,
+        env={"PATH": DEFAULT_SEARCH, **variables},
+        start_new_session=True,
+    )
+    try:
+        yield process.pid
+    finally:
+        process.kill()
+        process.communicate()
+
+
+@contextlib.contextmanager
+def listening_socket(path: Path) -> Iterator[str]:
+    """Keep a Unix socket that greets whoever connects with a canary; yield that."""
+    greeting = token()
+    path.parent.mkdir(mode=0o700, exist_ok=True)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as server:
+        server.bind(str(path))
+        server.listen(8)
+        threading.Thread(target=_greet, args=(server, greeting.encode()), daemon=True).start()
+        try:
+            yield greeting
+        finally:
+            with contextlib.suppress(OSError):
+                server.shutdown(socket.SHUT_RDWR)
+            with contextlib.suppress(OSError):
+                path.unlink()
+
+
+def _greet(server: socket.socket, greeting: bytes) -> None:
+    while True:
+        try:
+            client, _ = server.accept()
+        except OSError:
+            return
+        with client, contextlib.suppress(OSError):
+            client.sendall(greeting)

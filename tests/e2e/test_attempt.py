@@ -1,0 +1,192 @@
+"""One attempt by a harness that disturbs its evidence: a record and a log come of it all the same."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from runner_e2e.cell.attempt import AttemptEnd, Steps, Watch, run_attempt
+from runner_e2e.cell.gathered import Gathered
+from runner_e2e.cell.modes import KeptModes
+from runner_e2e.cell.processes import Family
+from runner_e2e.cell.record import CellRecord
+from runner_e2e.cell.request import CellRequest
+from runner_e2e.cell.stopping import Stopper
+from runner_e2e.errors import CandidateFailureError, RunnerE2EError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping
+    from pathlib import Path
+
+    from runner_e2e.evidence import server_log
+    from runner_e2e.evidence.redaction import Redactor
+
+
+@dataclass
+class Disturbing:
+    """A harness that does nothing but that to the evidence directory, and stages one file."""
+
+    act: Callable[[], object]
+    gathered: Gathered = field(default_factory=Gathered)
+    secrets: Collection[str] = ()
+    success: str = "Nothing was asked."
+
+    def run(self) -> None:
+        self.act()
+
+    def boots(self) -> list[server_log.Boot]:
+        return []
+
+    def stage(self, directory: Path, _redactor: Redactor) -> RunnerE2EError | None:
+        (directory / "results").mkdir()
+        (directory / "harness.log").write_text("staged")
+        return None
+
+    def judge(self, _summary: Mapping[str, object], failure: RunnerE2EError | None) -> RunnerE2EError | None:
+        return failure
+
+    def describe(self, _summary: Mapping[str, object], _failure: RunnerE2EError | None) -> dict[str, object]:
+        return {}
+
+    def agents(self) -> dict[str, object]:
+        return {}
+
+
+@dataclass(frozen=True)
+class Cell:
+    record: CellRecord
+    place: Path
+
+    @property
+    def evidence(self) -> Path:
+        return self.record.directory
+
+    def attempt(self, act: Callable[[], object]) -> AttemptEnd:
+        return self.drive(Disturbing(act))
+
+    def drive(self, harness: Disturbing, prepare: Callable[[], object] = lambda: None) -> AttemptEnd:
+        watch, stopper = Watch(KeptModes(), Family()), Stopper(lambda _error: None)
+        watch.modes.keep([self.evidence])
+        with stopper.guarding():
+            steps = Steps(prepare, announce=lambda _path: None, open_harness=lambda _root: harness)
+            return run_attempt(steps, watch, stopper, self.record)
+
+
+@pytest.fixture
+def cell(tmp_path: Path) -> Cell:
+    request = CellRequest(key="cell-1", evidence_parent=tmp_path / "evidence", environ={})
+    return Cell(CellRecord.start(request), tmp_path)
+
+
+def plant_directories(evidence: Path, _victim: Path) -> None:
+    for name in ("probe-summary.json", "server.log", "harness.log", "results"):
+        (evidence / name).mkdir()
+        (evidence / name / "inner").touch()
+
+
+def plant_links(evidence: Path, victim: Path) -> None:
+    for name in ("probe-summary.json", "server.log", "harness.log", "results"):
+        (evidence / name).symlink_to(victim)
+
+
+def plant_pipes(evidence: Path, _victim: Path) -> None:
+    for name in ("probe-summary.json", "server.log", "harness.log", "results"):
+        os.mkfifo(evidence / name)
+
+
+def plant_files(evidence: Path, _victim: Path) -> None:
+    (evidence / "attempt-1").write_text("foreign")
+    (evidence / "key.txt").write_text("foreign")
+
+
+def close_directory(evidence: Path, _victim: Path) -> None:
+    evidence.chmod(0)
+
+
+def move_away(evidence: Path, _victim: Path) -> None:
+    evidence.rename(evidence.with_name("elsewhere"))
+
+
+def replace(evidence: Path, victim: Path) -> None:
+    move_away(evidence, victim)
+    evidence.mkdir()
+    plant_links(evidence, victim)
+
+
+@pytest.mark.parametrize(
+    "disturb",
+    [plant_directories, plant_links, plant_pipes, plant_files, close_directory, move_away, replace],
+)
+def test_what_was_planted_changes_nothing_of_what_is_staged(
+    cell: Cell, disturb: Callable[[Path, Path], None]
+) -> None:
+    victim = cell.place / "victim"
+    victim.write_text("kept")
+
+    harness = Disturbing(lambda: disturb(cell.evidence, victim))
+    end = cell.drive(harness)
+    cell.record.update(message="ended")
+
+    assert end.failure is None
+    if disturb is not close_directory:
+        assert harness.gathered.changed == []
+    assert {path.name for path in cell.evidence.iterdir()} == {
+        "cell.json",
+        "harness.log",
+        "probe-summary.json",
+        "results",
+        "server.log",
+    }
+    assert (cell.evidence / "harness.log").read_text() == "staged"
+    assert read(cell.evidence / "probe-summary.json")["status"] == "absent"
+    assert read(cell.evidence / "cell.json")["message"] == "ended"
+    assert victim.read_text() == "kept"
+
+
+def test_a_changed_mode_is_told_of(cell: Cell) -> None:
+    harness = Disturbing(lambda: cell.evidence.chmod(0o500))
+
+    cell.drive(harness)
+
+    assert harness.gathered.changed == ["the mode of cell-1 was changed"]
+
+
+def test_an_attempt_that_failed_is_set_aside_whole_and_another_one_stands_in_front(cell: Cell) -> None:
+    def fail() -> None:
+        (cell.evidence / "attempt-1").mkdir()
+        raise CandidateFailureError("It broke", "Mend it")
+
+    first = cell.attempt(fail)
+    cell.record.set_aside("attempt-1")
+    second = cell.attempt(lambda: (cell.evidence / "server.log").symlink_to("attempt-1/server.log"))
+
+    assert (type(first.failure), second.failure) == (CandidateFailureError, None)
+    staged = {"harness.log", "probe-summary.json", "results", "server.log"}
+    assert {path.name for path in (cell.evidence / "attempt-1").iterdir()} == staged
+    assert {path.name for path in cell.evidence.iterdir()} == staged | {"cell.json", "attempt-1"}
+    assert not (cell.evidence / "server.log").is_symlink()
+
+
+def test_an_attempt_that_has_no_root_leaves_a_log_and_a_summary(cell: Cell) -> None:
+    def refuse() -> None:
+        plant_directories(cell.evidence, cell.place)
+        raise RunnerE2EError("This machine cannot do it", "Take another")
+
+    end = cell.drive(Disturbing(lambda: None), prepare=refuse)
+
+    assert str(end.failure) == "This machine cannot do it. Take another."
+    assert {path.name for path in cell.evidence.iterdir()} == {
+        "cell.json",
+        "probe-summary.json",
+        "server.log",
+    }
+    assert (cell.evidence / "server.log").read_bytes() == b""
+
+
+def read(path: Path) -> dict[str, Any]:
+    content: dict[str, Any] = json.loads(path.read_text())
+    return content
