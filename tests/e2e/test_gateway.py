@@ -18,9 +18,10 @@ import pytest
 
 from runner_e2e.gateway.ledger import Limit
 from runner_e2e.gateway.rates import Rate, RateCard
-from runner_e2e.gateway.server import Gateway, listening, running_gateway
+from runner_e2e.gateway.server import Gateway, running_gateway
 from runner_e2e.gateway.settings import Bounds, GatewaySettings
 from runner_e2e.gateway.upstream import build_upstream
+from runner_e2e.serving import listening
 
 from .scripted_provider import (
     JSON_TYPE,

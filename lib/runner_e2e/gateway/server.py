@@ -1,17 +1,12 @@
-"""The gateway's life: a thread with its own event loop, from a free port to the last settled request."""
+"""The gateway's life, from a free port to the last settled request."""
 
 import contextlib
 import secrets
-import socket
 import threading
-import time
 from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 
-import anyio
 import httpx
-import uvicorn
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -19,19 +14,13 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
-from runner_e2e.errors import RunnerE2EError, TransientInfrastructureError
 from runner_e2e.gateway.dialects import Dialect, find_dialect
 from runner_e2e.gateway.exchange import Exchange, Till
 from runner_e2e.gateway.guard import BodyReader, Guard
 from runner_e2e.gateway.ledger import Ledger, Limit
 from runner_e2e.gateway.problems import Problem
 from runner_e2e.gateway.settings import GatewaySettings
-
-_ADDRESS = "127.0.0.1"
-_START_S = 10
-_STOP_S = 15
-_BACKLOG = 1024
-_IDLE_S = 75  # clients keep connections: one that we close first costs them a failed request
+from runner_e2e.serving import ADDRESS, listening, serving
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,22 +53,12 @@ def running_gateway(settings: GatewaySettings) -> Iterator[Gateway]:
     exceeded = threading.Event()
     ledger = Ledger(settings.card, settings.max_cost_usd, settings.max_requests, exceeded.set)
     token = secrets.token_urlsafe(32)
-    with listening() as listener, ThreadPoolExecutor(1, "spending-gateway") as executor:
+    with listening() as listener:
         port = listener.getsockname()[1]
         client = build_client(settings)
-        app = build_app(settings, ledger, client, token, (f"{_ADDRESS}:{port}", f"localhost:{port}"))
-        server = uvicorn.Server(_configure(app))
-        running = executor.submit(anyio.run, _serve, server, client, listener)
-        try:
-            _await_start(server, running)
-            yield Gateway(f"http://{_ADDRESS}:{port}", token, exceeded, ledger)
-        finally:
-            server.should_exit = True
-            wait([running], _STOP_S)
-        if running.done() and running.exception():
-            raise TransientInfrastructureError(
-                "The spending gateway stopped by itself", "Start the cell again"
-            ) from running.exception()
+        app = build_app(settings, ledger, client, token, (f"{ADDRESS}:{port}", f"localhost:{port}"))
+        with serving(listener, app, "spending gateway", client):
+            yield Gateway(f"http://{ADDRESS}:{port}", token, exceeded, ledger)
 
 
 def build_app(
@@ -110,48 +89,6 @@ def build_client(
         trust_env=not settings.upstream.is_loopback,
         limits=httpx.Limits(max_connections=None, max_keepalive_connections=64),
     )
-
-
-@contextlib.contextmanager
-def listening() -> Iterator[socket.socket]:
-    """Listen on a free loopback port. What is accepted sends at once: small pieces would wait 40 ms else."""
-    with socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP) as listener:
-        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        listener.bind((_ADDRESS, 0))
-        listener.listen(_BACKLOG)
-        yield listener
-
-
-async def _serve(server: uvicorn.Server, client: httpx.AsyncClient, listener: socket.socket) -> None:
-    async with client:
-        await server.serve(sockets=[listener])
-
-
-def _configure(app: ASGIApp) -> uvicorn.Config:
-    return uvicorn.Config(
-        app,
-        log_config=None,
-        log_level="critical",  # what it logs of a broken exchange holds the exchange
-        access_log=False,
-        lifespan="off",
-        ws="none",
-        interface="asgi3",
-        proxy_headers=False,
-        server_header=False,
-        date_header=False,
-        backlog=_BACKLOG,
-        timeout_keep_alive=_IDLE_S,
-        timeout_graceful_shutdown=0,
-    )
-
-
-def _await_start(server: uvicorn.Server, running: "Future[None]") -> None:
-    deadline = time.monotonic() + _START_S
-    while not server.started:
-        if running.done() or time.monotonic() > deadline:
-            cause = running.exception() if running.done() else None
-            raise RunnerE2EError("The spending gateway did not start", "Start the cell again") from cause
-        time.sleep(0.005)
 
 
 def _answer_http_error(request: Request, error: Exception) -> Response:
