@@ -24,11 +24,14 @@ ROOMS = (
     "sandbox",
     "isolation",
     "evidence",
+    "serving",
     "gateway",
     "launch",
     "probe",
     "plan",
+    "model",
     "reference",
+    "product",
     "cell",
     "report",
     "chaos",
@@ -40,8 +43,11 @@ ROOMS = (
 ALLOWED_ROOMS = {
     "sandbox": (),
     "isolation.paths": (),
-    "gateway": ("errors", "isolation", "evidence"),
+    "serving": ("errors",),
+    "gateway": ("errors", "isolation", "evidence", "serving"),
     "launch": ("sandbox", "isolation", "evidence.journal", "errors"),
+    "model": ("errors", "evidence.redaction", "serving", "plan.catalog_yaml", "plan.catalog_problems"),
+    "product": ("errors",),
     "report": ("errors", "evidence"),
 }
 STANDARD_LIBRARY_ONLY = ("sandbox", "isolation.paths", "launch")

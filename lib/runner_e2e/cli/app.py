@@ -14,6 +14,8 @@ COMMANDS: Final = {
     "demo": ("runner_e2e.cli.demo", "demo"),
     "env": ("runner_e2e.cli.env", "explain_env"),
     "list": ("runner_e2e.cli.listing", "list_cells"),
+    "paperclip": ("runner_e2e.cli.paperclip", "paperclip"),
+    "scripted-model": ("runner_e2e.cli.scripted_model", "scripted_model"),
     "verify": ("runner_e2e.cli.verify", "verify"),
     "why-cell": ("runner_e2e.cli.why", "why_cell"),
 }
