@@ -42,6 +42,8 @@ class Tier:
     programs: tuple[str, ...] = ()
     parallel: bool = False
     linux_only: bool = True
+    by_default: bool = True
+    setup: tuple[str, ...] = ()  # a program of the environment that has to succeed first
 
     @property
     def directory(self) -> str:
@@ -54,6 +56,8 @@ TIERS = (
     Tier("kernel", programs=("git",), parallel=True),
     Tier("action", programs=("bash", "git")),
     Tier("e2e", programs=("bash", "git"), parallel=True),
+    # Not by default: it installs some 2 GB, once.
+    Tier("paperclip", ("bash", "git"), by_default=False, setup=("runner-e2e", "paperclip", "install")),
 )
 
 
@@ -100,7 +104,7 @@ def parse_argv(argv: Sequence[str]) -> Request:
     def is_wanted(tier: Tier) -> bool:
         if asked:
             return f"--{tier.name}" in asked or (tier.name == "unit" and "--fast" in asked)
-        return not paths or any(is_below(path, tier.directory) for path in paths)
+        return any(is_below(path, tier.directory) for path in paths) or (tier.by_default and not paths)
 
     return Request(
         checks="--fast" in asked or not (asked or paths),
@@ -141,7 +145,7 @@ def run(command: Sequence[str], environ: Mapping[str, str]) -> int:
 
 
 def run_check(command: Sequence[str], environ: Mapping[str, str]) -> Outcome:
-    """Run one of the checks of the sources."""
+    """Run one of the programs of the environment, such as a check of the sources."""
     name = " ".join(command)
     announce(name)
     started = time.monotonic()
@@ -197,8 +201,13 @@ def run_all(request: Request, environ: Mapping[str, str]) -> Iterator[Outcome]:
     for tier in request.tiers:
         if tier.linux_only and sys.platform != "linux":
             announce(f"{tier.name} tests NOT RUN: they need Linux, and this is {sys.platform}")
-        else:
-            yield run_tier(tier, request, child)
+            continue
+        if tier.setup:
+            ready = run_check(tier.setup, child)
+            yield ready
+            if not ready.ok:
+                continue
+        yield run_tier(tier, request, child)
 
 
 def announce(title: str) -> None:

@@ -25,6 +25,8 @@ ALL = ["unit", "kernel", "action", "e2e"]
         pytest.param(["-k", "probe"], True, ALL, id="only-pytest-arguments"),
         pytest.param(["tests/kernel/test_x.py::test_y"], False, ["kernel"], id="path"),
         pytest.param(["tests"], True, ALL, id="all-tests"),
+        pytest.param(["--paperclip"], False, ["paperclip"], id="the-real-product-when-asked"),
+        pytest.param(["tests/paperclip/test_x.py"], False, ["paperclip"], id="path-of-the-real-product"),
     ],
 )
 def test_arguments_choose_checks_and_tiers(argv: list[str], *, checks: bool, tiers: list[str]) -> None:
@@ -45,7 +47,7 @@ def test_other_arguments_and_paths_go_to_pytest() -> None:
 
 
 def test_every_tier_has_its_directory_and_only_unit_runs_elsewhere() -> None:
-    assert [tier.directory for tier in TIERS] == [f"tests/{name}" for name in ALL]
+    assert [tier.directory for tier in TIERS] == [f"tests/{name}" for name in [*ALL, "paperclip"]]
     assert [tier.name for tier in TIERS if not tier.linux_only] == ["unit"]
 
 

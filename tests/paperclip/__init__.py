@@ -1,0 +1,1 @@
+"""The real product, and its agents, on this machine."""
