@@ -9,6 +9,7 @@ import os
 import random
 import secrets
 import select
+import shlex
 import shutil
 import signal
 import subprocess
@@ -20,11 +21,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from e2e.checkout import Checkout, wait_for
+from e2e.checkout import Checkout, finish, wait_for
 from runner_e2e.actions.surface import ActionSurface
 from runner_e2e.cell.child import Child, running_child
 from runner_e2e.cell.process_marks import is_running, read_mark
-from runner_e2e.errors import InputError
+from runner_e2e.errors import InputError, SandboxUnprovenError
 from runner_e2e.evidence.live_log import LiveLog
 from runner_e2e.evidence.redaction import Redactor
 
@@ -120,7 +121,6 @@ def test_a_command_that_succeeds_is_seen_from_start_to_end(stage: Stage) -> None
     [
         pytest.param("hold", 5, id="own-status"),
         pytest.param("die", 128 + signal.SIGUSR2, id="signal"),
-        pytest.param("stop_warden", 7, id="though-the-warden-was-stopped"),
     ],
 )
 def test_the_status_is_told_as_a_shell_does(stage: Stage, way: str, status: int) -> None:
@@ -130,6 +130,33 @@ def test_the_status_is_told_as_a_shell_does(stage: Stage, way: str, status: int)
         assert not child.warden_lost
         child.end_strays()
         assert stage.left() == []
+
+
+def test_the_status_is_told_though_somebody_stopped_the_warden(stage: Stage) -> None:
+    with stage.child("be_stubborn") as child:
+        read_line(child.stdout)
+        os.kill(child.warden.pid, signal.SIGSTOP)
+        os.kill(child.mark.pid, signal.SIGUSR2)
+
+        assert wait(child) == 128 + signal.SIGUSR2
+        assert not child.warden_lost
+
+
+def test_how_far_the_command_is_confined_is_told(stage: Stage) -> None:
+    with running_child(["true"], ENVIRONMENT, stage.directory) as child:
+        assert child.domain == {"scopes": "enforced", "writes": "off"}
+    with running_child(["true"], ENVIRONMENT, stage.directory, [stage.directory]) as child:
+        assert child.domain == {"scopes": "enforced", "writes": "enforced"}
+
+
+def test_a_command_that_cannot_be_confined_does_not_start(stage: Stage) -> None:
+    (stage.directory / "link").symlink_to(stage.directory)
+    words = ["touch", str(stage.directory / "started")]
+
+    with pytest.raises(SandboxUnprovenError, match=r"leads somewhere else: .*/link"):  # noqa: SIM117
+        with running_child(words, ENVIRONMENT, stage.directory, [stage.directory / "link"]):
+            pytest.fail("it started")
+    assert not (stage.directory / "started").exists()
 
 
 def test_a_command_that_ends_at_once_is_not_missed(stage: Stage) -> None:
@@ -344,14 +371,17 @@ def test_a_bomb_is_ended_within_the_time_of_a_cancelled_job(stage: Stage) -> Non
 
 @pytest.mark.parametrize("strays", [True, False], ids=["strays-ended", "left-to-the-end"])
 def test_a_warden_that_is_stopped_again_and_again_holds_nobody_up(stage: Stage, *, strays: bool) -> None:
-    with stage.child("pester_warden") as child:
+    with stage.child("hold") as child:
+        script = f"while kill -STOP {child.warden.pid}; do :; done 2>/dev/null"
+        pesterer = subprocess.Popen(["/bin/sh", "-c", script])  # ends with the warden
         started = time.monotonic()
         status = wait(child)
         elapsed_s = time.monotonic() - started
         if strays:
             child.end_strays()
 
-    assert (status, child.warden_lost) in [(7, False), (137, True)]
+    pesterer.wait(TIMEOUT_S)
+    assert (status, child.warden_lost) in [(5, False), (137, True)]
     assert elapsed_s < 4
     assert time.monotonic() - started < 8
 
@@ -377,6 +407,10 @@ class Host:
     @property
     def library(self) -> Path:
         return self.desk / "lib"
+
+    def words(self, way: str) -> list[str]:
+        """A way of the unruly child, as a command of its own."""
+        return [str(self.checkout.python), "-I", "-S", str(self.desk / UNRULY.name), way, self.stage.token]
 
     def start(self, way: str) -> subprocess.Popen[str]:
         words = [str(self.checkout.python), "-P", str(self.desk / "child_host.py")]
@@ -410,13 +444,33 @@ def test_a_host_reports_a_daemon_and_ends_it(host: Host) -> None:
     assert (last["status"], last["lost"], len(last["strays"]), last["left"]) == (0, False, 1, [])
 
 
-def test_a_warden_that_its_command_kills_is_known_and_nothing_is_lost(host: Host) -> None:
-    first, last = host.run("kill_warden")
+def test_a_warden_that_somebody_kills_is_known_and_nothing_is_lost(host: Host) -> None:
+    with host.start("grow") as process:
+        assert process.stdout is not None
+        first = json.loads(process.stdout.readline())
+        wait_for(lambda: len(host.stage.left()) == 4, "the command did not start")  # the host is one of them
+        os.kill(first["warden"], signal.SIGKILL)
+        last = json.loads(process.communicate(timeout=TIMEOUT_S)[0])
 
     assert (last["status"], last["lost"], last["strays"]) == (137, True, [])
     assert len(last["left"]) >= 1  # the daemon, which run-cell inherited
     assert read_mark(first["warden"]) is None
     assert host.stage.left() == []
+
+
+def test_a_command_reaches_neither_its_warden_nor_run_cell(host: Host) -> None:
+    words = shlex.join(host.words("reach_up"))
+    _, last = host.run("reach_up")
+    control = finish(
+        host.checkout.start(["/bin/sh", "-c", f"sh -c {shlex.quote(f'{words}; :')}; :"], host.desk)
+    )
+
+    assert (last["status"], last["lost"]) == (0, False)
+    found, allowed = json.loads(last["said"]), json.loads(control.stdout)
+    assert set(allowed.values()) == {""}, control
+    denials = {"signal": "EPERM", "continue": "EPERM", "limit": "EPERM"}
+    denials |= dict.fromkeys(("environ", "memory", "descriptor"), "EACCES")
+    assert found == {name: denials[name.split()[1]] for name in allowed}
 
 
 def test_nothing_outlives_a_host_that_is_killed_at_any_moment(host: Host) -> None:

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -123,6 +124,18 @@ def box(identity: Identity, installation: Installation) -> Iterator[Box]:
         yield hidden.hiding(hidden.hid, expose=[hidden.own])
     finally:
         remove(root)
+
+
+@pytest.fixture
+def held(box: Box) -> Box:
+    """The same tree for a harness: its `hid` is protected, and can be read; so can all else."""
+    # Beside an inert launcher there is no domain for a harness either.
+    inert = bool(os.environ.get("RUNNER_E2E_TEST_LAUNCHER"))
+    program = box.installation.launcher if inert else box.installation.programs / "confined.py"
+    (box.root / "other").mkdir()
+    return replace(
+        box, installation=replace(box.installation, launcher=program), options=("--protect", box.hid)
+    )
 
 
 def remove(root: Path) -> None:

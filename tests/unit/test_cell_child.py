@@ -24,14 +24,14 @@ TEXTS = st.binary().map(lambda content: content.replace(b"\0", b""))
 NAMES = TEXTS.map(lambda content: content.replace(b"=", b"")).filter(bool)
 
 
-@given(TEXTS, st.lists(TEXTS, min_size=1), st.dictionaries(NAMES, TEXTS))
+@given(TEXTS, st.lists(TEXTS, min_size=1), st.dictionaries(NAMES, TEXTS), st.lists(TEXTS))
 def test_an_order_arrives_as_it_was_given(
-    directory: bytes, words: list[bytes], environment: dict[bytes, bytes]
+    directory: bytes, words: list[bytes], environment: dict[bytes, bytes], protected: list[bytes]
 ) -> None:
-    order = encode_order(directory, words, environment)
+    order = encode_order(directory, words, environment, protected)
 
     assert int.from_bytes(order[:LENGTH_BYTES], "big") == len(order) - LENGTH_BYTES
-    assert decode_order(order[LENGTH_BYTES:]) == (directory, words, environment)
+    assert decode_order(order[LENGTH_BYTES:]) == (directory, words, environment, protected)
 
 
 @pytest.mark.parametrize(
@@ -49,7 +49,7 @@ def test_a_command_is_searched_along_its_own_path(
     assert list_candidates(word, environment) == paths
 
 
-@pytest.mark.parametrize("step", ["warden", "directory", "search", "program"])
+@pytest.mark.parametrize("step", ["warden", "domain", "directory", "search", "program"])
 @pytest.mark.parametrize("kind", [None, stat.S_IFREG, stat.S_IFDIR])
 def test_each_reason_has_a_sentence_and_a_remedy(step: str, kind: int | None) -> None:
     for number in errno.errorcode:
@@ -69,6 +69,8 @@ def test_each_reason_has_a_sentence_and_a_remedy(step: str, kind: int | None) ->
         pytest.param("program", errno.ENOMEM, FailureClass.TRANSIENT_INFRASTRUCTURE, id="memory"),
         pytest.param("warden", errno.EAGAIN, FailureClass.TRANSIENT_INFRASTRUCTURE, id="processes"),
         pytest.param("warden", errno.EPERM, FailureClass.PERMANENT_INFRASTRUCTURE, id="supervision"),
+        pytest.param("domain", errno.ENOSYS, FailureClass.SANDBOX_UNPROVEN, id="no-landlock"),
+        pytest.param("domain", errno.ENOMEM, FailureClass.TRANSIENT_INFRASTRUCTURE, id="memory-for-rules"),
     ],
 )
 def test_only_a_lack_of_resources_may_mend_itself(

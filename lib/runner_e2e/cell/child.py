@@ -35,9 +35,13 @@ _KILLED = 128 + signal.SIGKILL
 class Child:
     """The target's command while it runs, and everything below it.
 
-    Whoever runs as the same user can kill the warden. Then `poll` returns 137 whatever the command did,
-    its group is killed, and `warden_lost` is True: the attempt was not supervised and proves nothing.
-    What was below becomes this process's children when it is a subreaper, for its `Family` to end.
+    `domain` says how far it is confined: `scopes` is `enforced` or, on an old kernel, `degraded`, and
+    `writes` is `enforced` or `off`.
+
+    Whoever runs as the same user outside that domain can kill the warden. Then `poll` returns 137 whatever
+    the command did, its group is killed, and `warden_lost` is True: the attempt was not supervised and
+    proves nothing. What was below becomes this process's children when it is a subreaper, for its `Family`
+    to end.
     """
 
     def __init__(
@@ -46,7 +50,9 @@ class Child:
         reports: Reports,
         marks: tuple[ProcessMark, ProcessMark],
         streams: tuple[int, int],
+        domain: Mapping[str, str],
     ) -> None:
+        self.domain = domain
         self.warden, self.mark = marks
         self.stdout, self.stderr = streams
         self.warden_lost = False
@@ -82,6 +88,12 @@ class Child:
             self._signal_group(signal.SIGCONT)  # a stopped process would take no other
             while (left_s := deadline - time.monotonic()) > 0 and self._group_runs():
                 (meanwhile or self._take)(min(left_s, _STEP_S))
+
+    def await_group(self, limit_s: float, meanwhile: Callable[[float], object]) -> None:
+        """Wait until the command's group has ended by itself, at most so long."""
+        deadline = time.monotonic() + limit_s
+        while (left_s := deadline - time.monotonic()) > 0 and self._group_runs():
+            meanwhile(min(left_s, _STEP_S))
 
     def end_strays(self) -> list[str]:
         """Kill whatever is left below the warden; return the names, of 20 processes at most.
@@ -183,19 +195,26 @@ class Child:
 
 
 @contextlib.contextmanager
-def running_child(command: Sequence[str], environment: Mapping[str, str], cwd: Path) -> Iterator[Child]:
+def running_child(
+    command: Sequence[str],
+    environment: Mapping[str, str],
+    cwd: Path,
+    protected: Sequence[Path] = (),
+) -> Iterator[Child]:
     """Start a command in a session of its own; at the end all that it started is gone.
 
-    Its input is empty, its output and error are pipes that are closed at the end. Raises InputError when
-    there is no such command or directory or it cannot be executed, and RunnerE2EError when the machine
-    does not let it be supervised. For the `Family` of this process the warden is needed (`spare`).
+    Its input is empty, its output and error are pipes that are closed at the end. Nothing below the command
+    can signal or look into what is outside, where the kernel knows such scopes, or change what is
+    `protected` (canonical, and there). Raises InputError when there is no such command or directory or it
+    cannot be executed, and RunnerE2EError when the machine does not let it be supervised. For the `Family`
+    of this process the warden is needed (`spare`).
     """
-    order = build_order(command, environment, cwd)
+    order = build_order(command, environment, cwd, protected)
     with contextlib.ExitStack() as stack:
         streams, process, reports = start_warden(stack)
         warden = read_mark(process.pid)
-        pid = start_command(reports, order, cwd)
+        pid, domain = start_command(reports, order, cwd)
         fields = read_stat(pid)
         if warden is None or fields is None:
             raise build_lost()
-        yield Child(process, reports, (warden, ProcessMark(pid, int(fields[19]))), streams)
+        yield Child(process, reports, (warden, ProcessMark(pid, int(fields[19]))), streams, domain)

@@ -4,7 +4,7 @@ import errno
 import os
 import stat
 
-from runner_e2e.errors import InputError, RunnerE2EError, TransientInfrastructureError
+from runner_e2e.errors import InputError, RunnerE2EError, SandboxUnprovenError, TransientInfrastructureError
 
 _SHORT_OF = (errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE)
 _REMEDY = "Install it in an earlier step, or correct input harness-command"
@@ -27,8 +27,8 @@ _REASONS = {
 def build_start_failure(step: str, number: int, path: str, kind: int | None) -> RunnerE2EError:
     """Return the error for a command that the warden could not start.
 
-    `path` is what step `directory`, `search` or `program` is about, `kind` the type of that file
-    (`stat.S_IFMT`), None when there is none.
+    `path` is what step `directory`, `search` or `program` is about, and why there is no step `domain`;
+    `kind` is the type of that file (`stat.S_IFMT`), None when there is none.
     """
     reason = os.strerror(number)
     if number in _SHORT_OF:
@@ -38,6 +38,11 @@ def build_start_failure(step: str, number: int, path: str, kind: int | None) -> 
     if step == "warden":
         return RunnerE2EError(
             f"The command cannot be supervised: {reason}", "Use Linux, with /proc mounted and prctl allowed"
+        )
+    if step == "domain":
+        return SandboxUnprovenError(
+            f"The command cannot be confined: {_show(path)}",
+            "Use a kernel with Landlock and seccomp; mount no directory of the action or the runner twice",
         )
     if step == "directory":
         return InputError(

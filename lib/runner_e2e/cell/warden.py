@@ -5,8 +5,9 @@ error what the command is to have. It starts the one command that it is told ove
 there, collects orphans, and when the other end closes kills everything below it before it ends: so
 nothing outlives run-cell, even one that is killed. Standard library only; decides nothing about a cell.
 
-Reports, each ended by a NUL byte: `started PID` or `failed ERRNO STEP PATH`; `ended STATUS`; for each
-`END_STRAYS` that is asked for, some `stray PID NAME` and one `clean`.
+Reports, each ended by a NUL byte: `started PID SCOPES WRITES`, with what `confine` returned, or `failed
+ERRNO STEP PATH`; `ended STATUS`; for each `END_STRAYS` that is asked for, some `stray PID NAME` and one
+`clean`.
 """
 
 # ruff: noqa: PTH113, PTH118, PTH120, PTH123
@@ -23,12 +24,14 @@ if __name__ == "__main__":
 
 from runner_e2e.cell.children import read_children
 from runner_e2e.cell.warden_order import LENGTH_BYTES, decode_order
+from runner_e2e.sandbox.confine import confine
 from runner_e2e.sandbox.kernel import (
     drop_bounding_capabilities,
     forbid_inspection,
     read_capabilities,
     set_child_subreaper,
 )
+from runner_e2e.sandbox.refusal import Refusal
 
 END_STRAYS = b"e"
 MOST_STRAYS = 20  # that are named; this process must never wait for somebody to read
@@ -133,33 +136,42 @@ class Warden:
         return living
 
 
-def start(directory: bytes, words: list[bytes], environment: dict[bytes, bytes]) -> int:
-    """Start the command in a session of its own and return its process id; raises StartError.
+def start(
+    directory: bytes, words: list[bytes], environment: dict[bytes, bytes], protected: list[bytes]
+) -> tuple[int, bytes]:
+    """Start the command in a session and a domain of its own; raises StartError.
 
-    It gets an empty input, this process's output and error and no other descriptor, no blocked signal
-    and none but default dispositions. (`posix_spawn` would leave two of the C library's own ignored.)
+    Returns its process id and what `confine` told. It gets an empty input, this process's output and error
+    and no other descriptor, no blocked signal and none but default dispositions. (`posix_spawn` would leave
+    two of the C library's own ignored.)
     """
     told, teller = os.pipe()
     pid = os.fork()
     if pid == 0:
         try:
+            _detach()
+            os.write(teller, _confine(protected) + b"\0")
             _become(directory, words, environment)
         except StartError as error:
             os.write(teller, b"%d %b %b" % (error.number, error.step.encode(), error.path[:_LONGEST_PATH]))
         finally:
             os._exit(127)
     os.close(teller)
-    failure = os.read(told, _BLOCK)  # nothing once the command has taken over
+    answer = b""
+    while part := os.read(told, _BLOCK):  # to the end, which comes once the command has taken over
+        answer += part
     os.close(told)
-    if failure:
+    domain, _, failure = answer.rpartition(b"\0")
+    if failure or not domain:
         os.waitpid(pid, 0)
-        number, step, path = failure.split(b" ", 2)
+        # Something ended it before it could tell why.
+        number, step, path = (failure or b"%d warden -" % errno.EAGAIN).split(b" ", 2)
         raise StartError(step.decode(), int(number), path)
-    return pid
+    return pid, domain
 
 
-def _become(directory: bytes, words: list[bytes], environment: dict[bytes, bytes]) -> None:
-    """Turn this process into the command; raises StartError."""
+def _detach() -> None:
+    """Leave session, descriptors, signals and some capabilities of the warden behind."""
     try:
         os.setsid()
         if read_capabilities()[1] & _INSPECTING:
@@ -171,6 +183,21 @@ def _become(directory: bytes, words: list[bytes], environment: dict[bytes, bytes
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
     except OSError as error:
         raise StartError("warden", error.errno or 0, b"-") from error
+
+
+def _confine(protected: list[bytes]) -> bytes:
+    """Enter the domain; return how far it scopes and restricts, as two words."""
+    try:
+        return " ".join(confine(protected)).encode()
+    except Refusal as error:
+        place = b"" if error.path is None else b": " + error.path
+        raise StartError("domain", error.errno or 0, error.message.encode() + place) from error
+    except OSError as error:
+        raise StartError("domain", error.errno or 0, os.strerror(error.errno or 0).encode()) from error
+
+
+def _become(directory: bytes, words: list[bytes], environment: dict[bytes, bytes]) -> None:
+    """Turn this process into the command; raises StartError."""
     try:
         os.chdir(directory)
     except OSError as error:
@@ -270,7 +297,7 @@ def main() -> int:
     try:
         set_child_subreaper()
         forbid_inspection()  # the order was here, and who holds the channel speaks for this process
-        command = start(*decode_order(order))
+        command, domain = start(*decode_order(order))
     except StartError as error:
         _tell(b"failed %d %b %b" % (error.number, error.step.encode(), error.path))
         return 0
@@ -279,7 +306,7 @@ def main() -> int:
         return 0
     del order
     _let_streams_go()
-    _tell(b"started %d" % command)
+    _tell(b"started %d %b" % (command, domain))
     warden = Warden(command)
     warden.watch(wakeups)
     warden.end()

@@ -75,7 +75,9 @@ class Reports:
         self._channel.close()
 
 
-def build_order(command: Sequence[str], environment: Mapping[str, str], cwd: Path) -> bytes:
+def build_order(
+    command: Sequence[str], environment: Mapping[str, str], cwd: Path, protected: Sequence[Path]
+) -> bytes:
     """Return the order for a warden; raises InputError for what no process can be given."""
     if not command or not command[0]:
         raise build_malformed("it has no words, or an empty first one")
@@ -88,7 +90,7 @@ def build_order(command: Sequence[str], environment: Mapping[str, str], cwd: Pat
         raise build_malformed("a word or a variable holds a NUL character")
     if any(not name or b"=" in name for name in variables):
         raise build_malformed("a variable's name is empty or holds an equals sign")
-    return encode_order(directory, words, variables)
+    return encode_order(directory, words, variables, [os.fsencode(path) for path in protected])
 
 
 def start_warden(
@@ -125,8 +127,8 @@ def start_warden(
     return (streams[0], streams[1]), process, reports
 
 
-def start_command(reports: Reports, order: bytes, cwd: Path) -> int:
-    """Give the warden its order and return the process id of the command."""
+def start_command(reports: Reports, order: bytes, cwd: Path) -> tuple[int, dict[str, str]]:
+    """Give the warden its order; return the command's process id and `Child.domain`."""
     deadline = time.monotonic() + START_TIMEOUT_S
     if not reports.send(order):
         raise build_lost()
@@ -135,7 +137,8 @@ def start_command(reports: Reports, order: bytes, cwd: Path) -> int:
         if report is not None:
             kind, _, rest = report.partition(" ")
             if kind == "started":
-                return int(rest)
+                pid, scopes, writes = rest.split(" ")
+                return int(pid), {"scopes": scopes, "writes": writes}
             raise _explain(rest, cwd)
     raise build_lost()
 

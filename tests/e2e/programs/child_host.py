@@ -1,6 +1,6 @@
 """Stand for run-cell: `child_host.py LIBRARY UNRULY WAY TOKEN` runs a way of an unruly child to its end.
 
-Prints one JSON line at the start, and one about the end. It may be killed at any time.
+Prints one JSON line at the start, and one about the end. It and its warden may be killed at any time.
 """
 
 import json
@@ -28,7 +28,9 @@ def main() -> None:
         os.write(1, json.dumps(first).encode() + b"\n")
         while child.poll() is None:
             time.sleep(0.01)
-        found = {"status": child.poll(), "lost": child.warden_lost, "strays": child.end_strays()}
+        found: dict[str, object] = {"status": child.poll(), "lost": child.warden_lost}
+        found["strays"] = child.end_strays()
+        found["said"] = os.read(child.stdout, 65536).decode()
     found["left"] = family.end(NOWHERE)
     os.write(1, json.dumps(found).encode() + b"\n")
 
