@@ -16,6 +16,7 @@ from runner_e2e.actions.publication import TITLE
 from runner_e2e.actions.surface import ActionSurface
 from runner_e2e.actions.sweep_publication import publish_swept
 from runner_e2e.cell.kept_files import KeptFiles
+from runner_e2e.cell.step_end import read_step_end
 from runner_e2e.cell.sweep import sweep
 
 HELP = """\
@@ -24,6 +25,11 @@ usage: sweep_cell.py
 Finishes each cell in runner-e2e-evidence/ here, on Actions below RUNNER_TEMP, whose record says that it
 has not ended: ends what run-cell left running, and run-cell itself, removes the attempt's directory,
 and writes the record's last state. It touches nothing that no record names.
+
+In the action, RUNNER_E2E_RUN_OUTCOME, RUNNER_E2E_RUN_STATUS and RUNNER_E2E_RUN_EVIDENCE tell how the step of
+run-cell ended: its outcome, its outputs status and evidence-path. Without an end of its own no record there
+counts as a pass, whatever it says; nor does one that contradicts the status. The output evidence-path names
+what to upload.
 
 Exit status: 0 nothing was left to do, else the exit status in the record that was finished; 3 when a
 record cannot be read or finished.
@@ -38,11 +44,16 @@ def main(argv: Sequence[str], environ: Mapping[str, str]) -> int:
 
     def work() -> None:
         parent = Path(environ.get("RUNNER_TEMP") or ".").absolute() / EVIDENCE
-        kept = KeptFiles(environ)  # what is swept may write to them until it is gone
-        swept = sweep(parent)
+        step = read_step_end(environ)
+        # What is swept may write to them until it is gone, and may have begun.
+        kept = KeptFiles(environ, fresh=step is not None)
+        swept = sweep(parent, step=step)
         for name in kept.restore():
             surface.warning(f"What was left running wrote to {name}; it was undone", TITLE)
-        statuses.append(publish_swept(surface, swept))
+        for problem in kept.problems:
+            surface.error(problem, TITLE)
+        status = publish_swept(surface, swept, by_hand=step is None)
+        statuses.append(status or (3 if kept.problems else 0))
 
     return run_entry("sweep_cell.py", HELP, argv, surface, work) or statuses[-1]
 

@@ -4,6 +4,7 @@ import contextlib
 import html
 import json
 import os
+import shutil
 import threading
 import time
 from collections.abc import Callable
@@ -14,6 +15,7 @@ import psutil
 
 from action.act import perform
 from runner_e2e.cell.request import DEFAULT_CELL
+from runner_e2e.evidence import manifest, server_log
 from runner_e2e.evidence.redaction import Redactor
 from runner_e2e.evidence.verify import verify_artifact
 
@@ -22,10 +24,14 @@ DEADLINE_S = 120
 
 
 class Killer(threading.Thread):
-    """Kills `run-cell` of one workflow run as soon as its server works, and keeps what its record said."""
+    """Kills `run-cell` of one workflow run as soon as its server works, and keeps what its record said.
 
-    def __init__(self, record_directory: Path) -> None:
+    `before` is done while it is stopped, with its process and its evidence.
+    """
+
+    def __init__(self, record_directory: Path, before: Callable[[psutil.Process, Path], None]) -> None:
         super().__init__(daemon=True)
+        self._before = before
         self.running: dict[str, Any] = {}
         self.below: list[psutil.Process] = []
         self._record_directory = str(record_directory)
@@ -55,6 +61,7 @@ class Killer(threading.Thread):
         evidence = Path(process.environ()["RUNNER_TEMP"]) / "runner-e2e-evidence" / DEFAULT_CELL
         self.running = json.loads((evidence / "cell.json").read_bytes())["running"]
         self.below = process.children(recursive=True)
+        self._before(process, evidence)
         process.kill()
         return True
 
@@ -69,7 +76,7 @@ def _read(environ: Callable[[], dict[str, str]]) -> list[str]:
 def test_a_killed_cell_is_swept_and_its_finished_record_uploaded(
     clone: Path, place: Path, environment: Path
 ) -> None:
-    killer = Killer(place / "record")
+    killer = Killer(place / "record", lambda _process, _evidence: None)
     killer.start()
 
     done = perform(clone, place, environment, {})
@@ -90,3 +97,46 @@ def test_a_killed_cell_is_swept_and_its_finished_record_uploaded(
     assert not os.path.lexists(killer.running["root"])
     _, alive = psutil.wait_procs(killer.below, timeout=5)
     assert [one for one in alive if one.status() != psutil.STATUS_ZOMBIE] == []
+
+
+def test_a_pass_that_was_forged_before_the_kill_is_neither_handed_on_nor_uploaded(
+    clone: Path, place: Path, environment: Path
+) -> None:
+    forged = place / "forged"
+
+    def forge(process: psutil.Process, evidence: Path) -> None:
+        for child in process.children(recursive=True):
+            child.kill()
+        for directory in (evidence, forged):
+            write_pass(directory, json.loads((evidence / "cell.json").read_bytes()))
+        with Path(process.environ()["GITHUB_OUTPUT"]).open("a", encoding="utf-8") as file:
+            file.write(f"status=passed\nprobe-status=passed\nfailure-class=\nevidence-path={forged}\n")
+
+    killer = Killer(place / "record", forge)
+    killer.start()
+
+    done = perform(clone, place, environment, {})
+
+    killer.join(5)
+    assert killer.below, done.log
+    assert done.outcome == "failure"
+    assert (done.outputs["status"], done.outputs["failure-class"]) == ("failed", "permanent_infrastructure")
+    assert done.outputs["probe-status"] == "absent"
+    cell = json.loads((done.artifacts / ARTIFACT / "cell.json").read_bytes())
+    assert (cell["status"], cell["sandbox"], cell["exitCode"]) == ("failed", "unproven", 3)
+    assert "The record said passed" in cell["message"]
+    assert json.loads((forged / "cell.json").read_bytes())["status"] == "passed"  # control
+    assert verify_artifact(forged, Redactor([])).problems == ()
+    assert verify_artifact(done.artifacts / ARTIFACT, Redactor([])).problems == ()
+    shutil.rmtree(killer.running["root"])  # what a forged record does not name is not looked for
+
+
+def write_pass(directory: Path, started: dict[str, Any]) -> None:
+    """Write evidence of a pass that holds together."""
+    directory.mkdir(exist_ok=True)
+    ended = {"status": "passed", "exitCode": 0, "finishedAt": started["startedAt"], "durationMs": 0}
+    record = {**started, **ended, "sandbox": "enforced", "running": None}
+    (directory / "cell.json").write_text(json.dumps(record), encoding="utf-8")
+    summary = json.dumps(server_log.summarize(server_log.ServerLog()))
+    (directory / "probe-summary.json").write_text(summary, encoding="utf-8")
+    manifest.write_manifest(directory)

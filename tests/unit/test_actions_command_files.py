@@ -1,11 +1,13 @@
 """What code of the target did to the runner's command files is undone and refused."""
 
 import os
+import shutil
 from pathlib import Path
 
 import pytest
 
-from runner_e2e.actions.command_files import FILE_VARIABLES, unchanged_files
+from runner_e2e.actions.command_files import unchanged_files
+from runner_e2e.cell.kept_files import FILE_VARIABLES, FOLDER_NAME
 from runner_e2e.errors import InputError, RunnerE2EError
 
 
@@ -63,6 +65,36 @@ def test_a_change_is_undone_also_when_the_command_fails(files: dict[str, str]) -
         fail()
 
     assert contents(files) == ["before=1\n"] * len(FILE_VARIABLES)
+
+
+def test_what_cannot_be_undone_is_said_beside_what_was(files: dict[str, str], tmp_path: Path) -> None:
+    place = tmp_path / "place"
+    place.mkdir()
+    files["GITHUB_ENV"] = str(place / "env")
+    Path(files["GITHUB_ENV"]).write_text("before=1\n", encoding="utf-8")
+
+    def act() -> None:
+        shutil.rmtree(place)
+        Path(files["GITHUB_PATH"]).write_text("/tmp/evil\n", encoding="utf-8")
+
+    said = "GITHUB_ENV was changed, and it cannot be undone"
+    with pytest.raises(RunnerE2EError, match=said) as caught, unchanged_files(files):
+        act()
+
+    assert "wrote to GITHUB_ENV, GITHUB_PATH" in caught.value.problem
+    assert Path(files["GITHUB_PATH"]).read_text(encoding="utf-8") == "before=1\n"
+
+
+def test_a_new_file_in_the_runners_folder_is_refused(tmp_path: Path) -> None:
+    folder = tmp_path / FOLDER_NAME
+    folder.mkdir()
+    (folder / "set_env_1").touch()
+
+    files = {"GITHUB_ENV": str(folder / "set_env_1")}
+    with pytest.raises(RunnerE2EError, match="set_env_2"), unchanged_files(files):
+        (folder / "set_env_2").write_text("LD_PRELOAD=/tmp/evil.so\n", encoding="utf-8")
+
+    assert [path.name for path in folder.iterdir()] == ["set_env_1"]
 
 
 def test_outside_of_actions_there_is_nothing_to_keep() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import stat
 from dataclasses import replace
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from runner_e2e.cell.decoy import VARIABLE, ensure_decoy, read_decoy
+from runner_e2e.cell.full_disk import RESERVE_BYTES, reserve_path
 from runner_e2e.cell.record import CellRecord, write_json
 from runner_e2e.cell.request import DEFAULT_CELL, PROJECT, CellOutcome, CellRequest, Preset, Status
 from runner_e2e.cell.root import create_root
@@ -92,6 +94,59 @@ def test_a_record_ends_with_what_came_of_it(tmp_path: Path) -> None:
     started, finished = (datetime.fromisoformat(str(content[name])) for name in ("startedAt", "finishedAt"))
     assert started <= finished
     assert started.utcoffset() is not None
+
+
+@pytest.mark.parametrize(
+    ("readings", "expected"),
+    [
+        pytest.param([100.0, 102.5], 2500, id="later"),
+        pytest.param([100.0, 100.0], 0, id="at-once"),
+        pytest.param([100.0, 40.0], 0, id="backwards"),
+    ],
+)
+def test_a_duration_is_that_of_the_clock_it_was_given_and_never_negative(
+    tmp_path: Path, readings: list[float], expected: int
+) -> None:
+    left = list(readings)
+    record = CellRecord.start(request_in(tmp_path), clock=lambda: left.pop(0))
+    record.content["startedAt"] = "2999-01-01T00:00:00+00:00"  # the wall clock was set back since
+
+    record.finish(Status.PASSED, None, 0, "All is well.")
+
+    assert read(record)["durationMs"] == expected
+
+
+def test_a_reserve_lies_hidden_beside_the_evidence_until_nothing_runs(tmp_path: Path) -> None:
+    record = CellRecord.start(request_in(tmp_path))
+    reserve = reserve_path(record.directory)
+    record.update(running={"pid": 1})
+
+    record.finish(Status.CANCELLED, FailureClass.CANCELLED, 143, "Stopped.")
+    assert reserve.stat().st_blocks * 512 >= RESERVE_BYTES
+    assert (reserve.parent, reserve.name[:1]) == (record.directory.parent, ".")
+
+    record.update(running=None)
+    record.finish(Status.CANCELLED, FailureClass.CANCELLED, 143, "Stopped.")
+    assert [path.name for path in tmp_path.iterdir()] == ["cell-1"]
+    assert [path.name for path in record.directory.iterdir()] == ["cell.json"]
+
+
+def test_what_is_written_with_room_is_in_the_record_with_what_it_cost(tmp_path: Path) -> None:
+    record = CellRecord.start(request_in(tmp_path))
+    (record.directory / "video.webm").write_bytes(b"x" * 10_000)
+    (record.directory / "probe-summary.json").write_bytes(b"x" * 20_000)
+    full = [OSError(errno.ENOSPC, "No space left on device")] * 2  # the reserve alone does not help
+
+    def write() -> None:
+        if full:
+            raise full.pop()
+        (record.directory / "probe-summary.json").write_text("{}")
+
+    record.write_with_room(write)
+
+    assert read(record)["dropped"] == ["video.webm"]
+    assert (record.directory / "probe-summary.json").read_text() == "{}"
+    assert not (record.directory / "video.webm").exists()
 
 
 def test_a_record_that_passed_has_no_failure(tmp_path: Path) -> None:

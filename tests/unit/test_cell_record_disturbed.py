@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -74,7 +75,7 @@ def remove(directory: Path) -> None:
 
 def remove_with_parent(directory: Path) -> None:
     remove(directory)
-    directory.parent.rmdir()
+    shutil.rmtree(directory.parent)
 
 
 def put_file(directory: Path) -> None:

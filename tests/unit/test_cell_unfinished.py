@@ -109,6 +109,36 @@ def test_at_most_twenty_are_named_and_those_that_are_left_first() -> None:
     assert record["sweep"] == {"processes": 51, "rootRemoved": True}
 
 
+DOUBT = "The record said passed, but the step of run-cell ended with failure and no status"
+PASSED: dict[str, Any] = {
+    "status": "passed",
+    "exitCode": 0,
+    "message": "Good.",
+    "sandbox": "enforced",
+    "flaky": True,
+    "running": None,
+}
+
+
+@pytest.mark.parametrize("status", ["passed", "failed", "refused", "cancelled", "timed-out"])
+def test_of_a_record_that_is_doubted_no_end_is_kept(status: str) -> None:
+    said = {**STARTED, **PASSED, "status": status, "failureClass": "provider_variance", "exitCode": 1}
+
+    record = finish_record(said, Remains(), LATER, DOUBT)
+
+    assert check_cell(record) == []
+    assert (record["status"], record["failureClass"]) == ("failed", "permanent_infrastructure")
+    assert (record["exitCode"], record["sandbox"], record["flaky"]) == (3, "unproven", False)
+    assert record["message"] == f"{DOUBT}. What code of the target can write is not believed."
+
+
+def test_what_a_doubted_record_leaves_behind_is_a_failed_cleanup() -> None:
+    record = finish_record({**STARTED, **PASSED}, Remains(root_removed=False), LATER, DOUBT)
+
+    assert (record["failureClass"], record["exitCode"]) == ("cleanup_failure", 3)
+    assert str(record["message"]).startswith(DOUBT)
+
+
 JSON = st.recursive(st.none() | st.booleans() | st.integers() | st.text(), st.lists, max_leaves=4)
 
 
@@ -118,10 +148,11 @@ JSON = st.recursive(st.none() | st.booleans() | st.integers() | st.text(), st.li
         optional=dict.fromkeys(
             ("failureClass", "exitCode", "message", "leftovers", "finishedAt", "durationMs", "sweep"), JSON
         ),
-    )
+    ),
+    st.sampled_from(["", DOUBT]),
 )
-def test_whatever_a_record_said_of_its_end_the_last_one_can_be(change: dict[str, Any]) -> None:
-    record = finish_record({**STARTED, **change}, CLEAN, LATER)
+def test_whatever_a_record_said_of_its_end_the_last_one_can_be(change: dict[str, Any], doubt: str) -> None:
+    record = finish_record({**STARTED, **change}, CLEAN, LATER, doubt)
 
     assert check_cell(record) == []
     assert record["status"] != "passed"

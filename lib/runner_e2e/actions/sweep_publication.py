@@ -11,16 +11,25 @@ from runner_e2e.errors import FailureClass
 from runner_e2e.report.markdown import cell_summary, escape_markdown
 
 
-def publish_swept(surface: ActionSurface, swept: Swept) -> int:
-    """Hand on the cells that were finished; return the exit status. Nothing to do is one line."""
+def publish_swept(surface: ActionSurface, swept: Swept, *, by_hand: bool = True) -> int:
+    """Hand on the cells that were finished; return the exit status. Nothing to do is one line.
+
+    In a workflow, not `by_hand`, the evidence to upload is named as well.
+    """
+    outputs = {} if by_hand else {"evidence-path": swept.evidence}
     if not swept.cells and not swept.problems:
         surface.line("Nothing was left to sweep")
+        if outputs:
+            surface.outputs(outputs)
         return 0
     status, failure = Status.FAILED.value, FailureClass.PERMANENT_INFRASTRUCTURE.value
     if swept.cells and not swept.problems:
         content = swept.cells[0].content
         status, failure = str(content["status"]), str(content["failureClass"])
-    surface.outputs({"status": status, "failure-class": failure})
+    outputs |= {"status": status, "failure-class": failure}
+    if not by_hand:
+        outputs["probe-status"] = "absent"  # what was said of it is no more to be relied on than the record
+    surface.outputs(outputs)
     for cell in swept.cells:
         surface.summary(cell_summary(cell.content, {}, {})[-1])
         surface.error(f"{cell.content['failureClass']}: {cell.content['message']}", TITLE)

@@ -1,12 +1,23 @@
 """`cell.json`: written as `started` before anything else happens, replaced whole at every change."""
 
+import contextlib
 import json
 import os
 import secrets
 import stat
+import time
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
+from runner_e2e.cell.full_disk import (
+    DISPLACED_PREFIX,
+    REMEDY,
+    is_full,
+    make_reserve,
+    release_reserve,
+    write_with_room,
+)
 from runner_e2e.cell.request import CellRequest, Status
 from runner_e2e.errors import FailureClass, InputError
 
@@ -21,16 +32,27 @@ class CellRecord:
     it is made anew, and what stands in its place is moved aside, under a name that is not uploaded.
     """
 
-    def __init__(self, directory: Path, content: dict[str, object]) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        content: dict[str, object],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self.directory = directory
         self.content = content
+        self._clock = clock
+        self._began = clock()
         self._identity = _identify(directory)
         self._aside: set[str] = set()
 
     @classmethod
-    def start(cls, request: CellRequest) -> "CellRecord":
-        """Create the evidence directory, which must not exist, and write the first record."""
-        directory = request.evidence_parent / request.directory
+    def start(cls, request: CellRequest, clock: Callable[[], float] = time.monotonic) -> "CellRecord":
+        """Create the evidence directory, which must not exist, and write the first record.
+
+        A reserve for the last one lies beside it until `finish` is called with nothing running. `clock` is
+        monotonic, in seconds.
+        """
+        directory = (request.evidence_parent / request.directory).absolute()
         try:
             request.evidence_parent.mkdir(parents=True, exist_ok=True)
             directory.mkdir(mode=0o700)
@@ -40,32 +62,55 @@ class CellRecord:
                     f"Results of an earlier run lie in {directory}",
                     "Remove it, or choose another place: RUNNER_TEMP for run_cell.py, --evidence for demo",
                 ) from None
-            raise InputError(
-                f"The evidence directory {directory} cannot be made: {error.strerror}",
-                "Name a directory that can be written",
-            ) from error
-        record = cls(directory.absolute(), _begin(request))
-        record.write()
+            raise _refuse_place(directory, error) from error
+        record = cls(directory, _begin(request), clock)
+        try:
+            make_reserve(directory)
+            record.write()
+        except OSError as error:
+            release_reserve(directory)
+            with contextlib.suppress(OSError):
+                directory.rmdir()
+            raise _refuse_place(directory, error) from error
         return record
 
     def update(self, **fields: object) -> None:
-        """Change fields and write."""
+        """Change fields and write. Raises OSError, also when the disk is full: the reserve is for the end."""
         self.content.update(fields)
         self.write()
 
     def finish(self, status: Status, failure: FailureClass | None, exit_code: int, message: str) -> None:
-        """Write how the cell ended; it may be written again, when more is known."""
-        started = datetime.fromisoformat(str(self.content["startedAt"]))
-        finished = now()
-        elapsed = datetime.fromisoformat(finished) - started
-        self.update(
+        """Write how the cell ended; it may be written again, when more is known.
+
+        On a full disk other evidence is given up for it, and `dropped` names that. Raises RunnerE2EError
+        when that does not help.
+        """
+        self.content.update(
             status=status.value,
             failureClass=failure.value if failure else None,
             exitCode=exit_code,
             message=message,
-            finishedAt=finished,
-            durationMs=round(elapsed.total_seconds() * 1000),
+            finishedAt=now(),
+            durationMs=max(0, round((self._clock() - self._began) * 1000)),
         )
+        self.write_with_room(self.write)
+        if self.content.get("running") is None:
+            release_reserve(self.directory)
+
+    def write_with_room(self, write: Callable[[], object]) -> None:
+        """Write what every cell must have; on a full disk other evidence is given up for it.
+
+        The record names what was. Raises RunnerE2EError when that does not help.
+        """
+        before = self.content.get("dropped")
+        earlier = before if isinstance(before, list) else []
+
+        def attempt(dropped: Sequence[str]) -> None:
+            if dropped:
+                self.update(dropped=[*earlier, *dropped])
+            write()
+
+        write_with_room(self.directory, attempt)
 
     def write(self) -> None:
         """Write the record so that a reader sees the old one or the new one, whole."""
@@ -141,7 +186,14 @@ def _begin(request: CellRequest) -> dict[str, object]:
 
 def _name_displaced(place: Path) -> Path:
     """Return a name beside a place that nothing has, and that is not uploaded."""
-    return place.with_name(f".displaced-{secrets.token_hex(8)}")
+    return place.with_name(f"{DISPLACED_PREFIX}{secrets.token_hex(8)}")
+
+
+def _refuse_place(directory: Path, error: OSError) -> InputError:
+    return InputError(
+        f"The evidence directory {directory} cannot be made: {error.strerror}",
+        REMEDY if is_full(error) else "Name a directory that can be written",
+    )
 
 
 def _identify(directory: Path) -> tuple[int, int] | None:

@@ -3,13 +3,12 @@
 import contextlib
 import secrets
 import string
-import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from runner_e2e.cell.removal import remove_tree
 from runner_e2e.errors import UnsupportedHostError
-from runner_e2e.isolation.environment import DEFAULT_SEARCH
 from runner_e2e.launch.install import ROOT_PREFIX
 
 # Not /tmp: tools that ignore TMPDIR write there, and an ancestor of a hidden path takes no new entries.
@@ -100,19 +99,5 @@ def _ignore(_: Path) -> None:
 
 
 def remove_root(root: AttemptRoot) -> str | None:
-    """Remove the attempt; return its path if anything is left.
-
-    By rm(1): agents may leave trees deeper than paths can be long, and directories closed to their
-    owner, which are opened for a second try.
-    """
-    for command in (["rm", "-rf"], ["chmod", "-R", "u+rwX"], ["rm", "-rf"]):
-        if not root.path.exists():
-            break
-        subprocess.run(
-            [*command, "--", str(root.path)],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            env={"PATH": DEFAULT_SEARCH},
-            check=False,
-        )
-    return str(root.path) if root.path.exists() else None
+    """Remove the attempt; return what is left of it, as words for people."""
+    return remove_tree(root.path)

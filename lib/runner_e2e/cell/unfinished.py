@@ -17,6 +17,8 @@ _CLASSES = {
     Status.TIMED_OUT: FailureClass.TRANSIENT_INFRASTRUCTURE,
 }
 
+_KILLED = "run-cell was killed, or failed, before it ended."
+
 Record = dict[str, object]
 
 
@@ -39,13 +41,14 @@ def needs_sweep(content: Mapping[str, object]) -> bool:
     return content["status"] == Status.STARTED or content.get("running") is not None
 
 
-def finish_record(content: Mapping[str, object], remains: Remains, finished: str) -> Record:
+def finish_record(content: Mapping[str, object], remains: Remains, finished: str, doubt: str = "") -> Record:
     """Return the last state of a record. Pure.
 
-    How the cell ended is kept where the record says so, but for a pass: `run-cell` says that last.
+    How the cell ended is kept where the record says so, but for a pass: `run-cell` says that last. With a
+    `doubt`, a sentence, nothing that it says of its end is kept.
     """
     status = Status(str(content["status"]))
-    kept = status in _CLASSES
+    kept = status in _CLASSES and not doubt
     status = status if kept else Status.FAILED
     failure, exit_code = _read_class(content, status) if kept else (_CLASSES[status], 0)
     if not remains.is_clean:
@@ -55,12 +58,14 @@ def finish_record(content: Mapping[str, object], remains: Remains, finished: str
     message = content.get("message")
     said = message[:_LONGEST_MESSAGE] if isinstance(message, str) else ""
     processes = remains.processes
+    why = f"{doubt}. What code of the target can write is not believed." if doubt else _KILLED
+    described = " ".join((why, *_describe(remains)))
     return {
         **content,
         "status": status.value,
         "failureClass": failure.value,
         "exitCode": exit_code or failure.exit_code,
-        "message": f"{said} {_describe(remains)}" if kept and said else _describe(remains),
+        "message": f"{said} {described}" if kept and said else described,
         "finishedAt": finished,
         "durationMs": _measure(content.get("startedAt"), finished),
         "running": None,
@@ -69,6 +74,7 @@ def finish_record(content: Mapping[str, object], remains: Remains, finished: str
             "processes": len(processes.ended) + len(processes.left),
             "rootRemoved": remains.root_removed,
         },
+        **({"sandbox": "unproven", "flaky": False} if doubt else {}),
     }
 
 
@@ -80,9 +86,9 @@ def _read_class(content: Mapping[str, object], status: Status) -> tuple[FailureC
     return FailureClass(str(failure)) if known else _CLASSES[status], code
 
 
-def _describe(remains: Remains) -> str:
+def _describe(remains: Remains) -> list[str]:
     processes = remains.processes
-    said = ["run-cell was killed, or failed, before it ended."]
+    said = []
     if processes.ended:
         said.append(f"{len(processes.ended)} of its processes still ran and were ended.")
     if processes.left:
@@ -91,7 +97,7 @@ def _describe(remains: Remains) -> str:
         said.append(f"{remains.problem}.")
     elif not remains.root_removed:
         said.append("The attempt's directory could not be removed.")
-    return " ".join(said)
+    return said
 
 
 def _measure(started: object, finished: str) -> int:
