@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-import sqlite3
-from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
@@ -21,14 +18,8 @@ from runner_e2e.evidence.accesses import (
     split_reached,
 )
 from runner_e2e.evidence.agent_records import parse_record
-from runner_e2e.evidence.agent_text import read_records, search_copies
 from runner_e2e.evidence.attempts import Place
-from runner_e2e.evidence.copy_store import Copy, CopyKind
 from runner_e2e.evidence.coverage import Coverage
-from runner_e2e.evidence.search import Search
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 ROOT = "/var/tmp/re-abc"
 INSTANCE = f"{ROOT}/t/paperclip-runner-e2e-XyZ/paperclip-home/instances/i1"
@@ -37,7 +28,6 @@ OTHER = f"{INSTANCE}/runtime/paperclip-runner/durable-sessions/{'b' * 64}"
 OWN_LOG = f"{INSTANCE}/data/run-logs/c/a/r.ndjson"
 CONTEXT = Context(root=ROOT, instances=[INSTANCE], own=[SESSION, OWN_LOG])
 FULL = Coverage(3, 100, [], [])
-CANARY = "canary0123456789abcdef0123456789abcdef"
 
 
 def opencode(command: str, output: str) -> str:
@@ -331,84 +321,3 @@ def test_a_known_gap_is_not_reached() -> None:
     ]
 
     assert split_reached(places, {"one", "two"}) == (["run:secrets"], ["run:harnessCmdline"])
-
-
-# Copies.
-
-
-def database_at(path: Path, *rows: str) -> Copy:
-    with contextlib.closing(sqlite3.connect(path)) as database:
-        database.execute("PRAGMA page_size=512")
-        database.execute('CREATE TABLE "odd ""name" (id INTEGER PRIMARY KEY, data TEXT)')
-        database.executemany('INSERT INTO "odd ""name" (data) VALUES (?)', [(row,) for row in rows])
-        database.execute("CREATE VIEW endless AS SELECT 1")
-        database.commit()
-    return Copy(path, path, CopyKind.DATABASE)
-
-
-def test_a_canary_that_pages_of_a_database_cut_in_two_is_found(tmp_path: Path) -> None:
-    copies = [database_at(tmp_path / f"{size}", "x" * size + CANARY + "y" * 500) for size in range(0, 60, 7)]
-    assert any(CANARY.encode() not in copy.path.read_bytes() for copy in copies)
-    for copy in copies:
-        search = Search.of([CANARY])
-        search_copies([copy], search)
-        assert search.found == {CANARY}
-
-
-def test_a_canary_across_two_blocks_of_a_text_is_found(tmp_path: Path) -> None:
-    path = tmp_path / "text"
-    path.write_bytes(b"x" * ((1 << 20) - 10) + CANARY.encode() + b"y" * 100)
-    search = Search.of([CANARY])
-    search_copies([Copy(tmp_path / "source", path, CopyKind.TEXT)], search)
-
-    assert search.found == {CANARY}
-
-
-def test_rows_of_a_database_and_lines_of_a_log_become_records(tmp_path: Path) -> None:
-    log = tmp_path / "log"
-    log.write_text(
-        f"{opencode('cat /repo/.git/config', 'x')}\nnothing\n\ud800".encode("utf-8", "replace").decode()
-    )
-    copies = [
-        database_at(tmp_path / "a.db", opencode("cat /proc/1/environ", "EPERM"), "nothing"),
-        Copy(tmp_path / "log.ndjson", log, CopyKind.TEXT),
-    ]
-    matcher = Matcher(CONTEXT)
-    records = list(read_records(copies, matcher.may_name))
-
-    assert len(records) == 2
-    assert {row.place: row.outcome for row in find_accesses(records, matcher)} == {
-        "run:harnessEnviron": "denied",
-        "base:gitStore": "tried",
-    }
-
-
-@pytest.mark.parametrize(
-    "content",
-    [
-        pytest.param(b"", id="empty"),
-        pytest.param(b"SQLite format 3\0" + b"\xff" * 5000, id="garbage"),
-        pytest.param(b"no database", id="text"),
-    ],
-)
-def test_a_broken_database_has_no_rows_and_is_searched_as_it_stands(tmp_path: Path, content: bytes) -> None:
-    path = tmp_path / "a.db"
-    path.write_bytes(content + CANARY.encode())
-    copies = [Copy(path, path, CopyKind.DATABASE)]
-    search = Search.of([CANARY])
-    search_copies(copies, search)
-
-    assert search.found == {CANARY}
-    assert list(read_records(copies, lambda _: True)) == []
-
-
-def test_a_column_that_computes_without_end_is_not_asked_for(tmp_path: Path) -> None:
-    path = tmp_path / "a.db"
-    with contextlib.closing(sqlite3.connect(path)) as database:
-        database.execute(
-            "CREATE TABLE t (data TEXT, big TEXT GENERATED ALWAYS AS (hex(zeroblob(20000000))) VIRTUAL)"
-        )
-        database.execute("INSERT INTO t (data) VALUES ('cat /proc/1/environ')")
-        database.commit()
-
-    assert len(list(read_records([Copy(path, path, CopyKind.DATABASE)], lambda _: True))) == 1

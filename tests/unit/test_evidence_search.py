@@ -61,6 +61,33 @@ def test_a_copy_may_lie_across_blocks(tmp_path: Path, offset: int) -> None:
     assert found_in(tmp_path).found == {CANARY}
 
 
+def test_canaries_may_be_added_while_a_search_goes_on() -> None:
+    search, later = Search.of([CANARY]), f"canary{'f' * 32}"
+    search.search_bytes(later.encode())
+    search.add([later, CANARY])
+    search.search_bytes(later.encode())
+
+    assert search.found == {later}
+
+
+@given(st.lists(st.binary(min_size=1, max_size=50), max_size=8), st.integers(0, 8))
+def test_a_copy_may_be_cut_anywhere(blocks: list[bytes], place: int) -> None:
+    content = b"".join([*blocks[:place], CANARY.encode(), *blocks[place:]])
+    cuts = [content[at : at + 7] for at in range(0, len(content), 7)]
+    search = Search.of([CANARY])
+    tail = b""
+    for cut in cuts:
+        tail = search.search_next(tail, cut)
+
+    assert search.found == {CANARY}
+
+
+def test_an_empty_search_finds_nothing() -> None:
+    search = Search.of([""])
+    assert search.search_next(b"", b"text") == b""
+    assert not search.found
+
+
 @pytest.mark.parametrize("where", ["file", "directory", "link", "empty"])
 def test_names_and_link_targets_are_searched(tmp_path: Path, where: str) -> None:
     if where == "link":

@@ -219,6 +219,10 @@ def test_records_as_they_are_written_are_well() -> None:
         pytest.param({"attempts": [{}]}, "number is missing", id="attempt"),
         pytest.param({"aliases": [1]}, "aliases", id="optional"),
         pytest.param({"restarts": [{"requestId": "a", "status": "ready"}]}, "restarts", id="restart"),
+        pytest.param({"harnessDomain": {"scopes": "enforced"}}, "harnessDomain", id="half-a-domain"),
+        pytest.param(
+            {"harnessDomain": {"scopes": "enforced", "writes": "degraded"}}, "harnessDomain", id="domain-word"
+        ),
         pytest.param({"key": "k"}, "either an id or a key", id="id-and-key"),
         pytest.param({"id": ""}, "either an id or a key", id="no-id"),
         pytest.param({"exitCode": 1}, "contradict", id="passed-with-1"),

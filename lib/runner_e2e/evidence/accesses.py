@@ -4,6 +4,7 @@ Words prove no access: an agent may name a place that it never saw, and see one 
 canary in what it wrote proves that a hidden place was reached.
 """
 
+import contextlib
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -16,6 +17,7 @@ from runner_e2e.evidence.access_rules import DENIALS, RULES, Rule
 from runner_e2e.evidence.agent_records import Record
 from runner_e2e.evidence.attempts import Place
 from runner_e2e.evidence.coverage import Coverage
+from runner_e2e.evidence.limit import Limit, LimitError
 from runner_e2e.evidence.plain_text import escape_control
 
 MOST_ROWS = 200
@@ -23,6 +25,9 @@ MOST_FOREIGN = 20
 _PIECE = 16 << 10
 _OVERLAP = 512
 _EXCERPT = 160
+# Formats repeat each other, so that most lines come more than once.
+_MOST_KNOWN = 8192
+_LONGEST_KNOWN = 1024
 _OWN = "\ufffc"
 _END = r"(?![\w.-])"
 _PATH_END = r"""[^\s"'`;|&<>()\[\]{},]"""
@@ -62,9 +67,11 @@ class Context:
 
 
 class Matcher:
-    """Finds hidden places that a text names, for one context."""
+    """Finds hidden places that a text names, for one context; raises LimitError once `limit` is over."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: Context, limit: Limit | None = None) -> None:
+        self._limit = limit
+        self._known: dict[str, frozenset[str]] = {}
         own_rules = [
             Rule(place, (path,), re.compile(re.escape(path) + _END)) for path, place in context.hidden.items()
         ]
@@ -83,13 +90,27 @@ class Matcher:
             for piece in _cut(text)
         )
 
-    def find_places(self, line: str) -> set[str]:
+    def find_places(self, line: str) -> frozenset[str]:
         """Return the places that a line names."""
+        if self._limit is not None:
+            self._limit.take()
+        if len(line) > _LONGEST_KNOWN:
+            return self._find_places(line)
+        places = self._known.get(line)
+        if places is None:
+            if len(self._known) >= _MOST_KNOWN:
+                self._known.clear()
+            places = self._known[line] = self._find_places(line)
+        return places
+
+    def _find_places(self, line: str) -> frozenset[str]:
         places: set[str] = set()
         for piece in _cut(line):
+            if self._limit is not None:
+                self._limit.take()
             if self._finder.find_matches_as_indexes(piece):
                 places |= self._find_in(self._clean(piece))
-        return places
+        return frozenset(places)
 
     def _find_in(self, piece: str) -> set[str]:
         found = self._finder.find_matches_as_indexes(piece, overlapping=True)
@@ -111,15 +132,18 @@ class Matcher:
 
 
 def find_accesses(records: Iterable[Record], matcher: Matcher) -> tuple[Access, ...]:
-    """Return a row for each place and outcome, in the order of the places' ids."""
+    """Return a row for each place and outcome, in the order of the places' ids.
+
+    Where the matcher's limit ends it early, what was found by then; the limit then has a reason.
+    """
     rows: dict[tuple[str, Outcome], Access] = {}
-    for record in records:
-        for place, (outcome, line) in _judge_record(record, matcher).items():
-            key = (place, outcome)
-            old = rows.get(key)
-            rows[key] = Access(
-                place, outcome, old.count + 1 if old else 1, old.line if old else _excerpt(line)
-            )
+    with contextlib.suppress(LimitError):
+        for record in records:
+            for place, (outcome, line) in _judge_record(record, matcher).items():
+                old = rows.get((place, outcome))
+                rows[place, outcome] = Access(
+                    place, outcome, old.count + 1 if old else 1, old.line if old else _excerpt(line)
+                )
     return tuple(sorted(rows.values(), key=lambda row: (row.place, _ORDER.index(row.outcome))))
 
 
@@ -222,9 +246,10 @@ def _named_text(rule: Rule, piece: str, match: re.Match[str]) -> str:
     if not rule.is_path:
         return match[0]
     first = max(0, match.start() - _OVERLAP)
-    before = re.search(f"{_PATH_END}*\\Z", piece[first : match.start()])
+    # Backwards, since a search for the end would begin at every character.
+    before = _TOKEN.match(piece[first : match.start()][::-1])
     after = _TOKEN.match(piece, match.end(), match.end() + _OVERLAP)
-    return f"{before[0] if before else ''}{match[0]}{after[0] if after else ''}"
+    return f"{before[0][::-1] if before else ''}{match[0]}{after[0] if after else ''}"
 
 
 def _build_own(own: Collection[str]) -> re.Pattern[str] | None:

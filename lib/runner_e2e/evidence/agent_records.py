@@ -19,6 +19,8 @@ TELLING = frozenset(
 )
 _DEEPEST = 6
 _MOST_STRINGS = 20_000
+# Longer ones are looked at as they stand: what is taken apart is held in memory several times over.
+_LONGEST_JSON = 8 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +68,8 @@ def _read_strings(text: str) -> Iterator[tuple[str, bool]]:
 
 def _parse(text: str) -> object | None:
     """Return the object or list that a text is in JSON, or nothing."""
+    if len(text) > _LONGEST_JSON:
+        return None
     stripped = text.strip()
     if not stripped.startswith(("{", "[")) or not stripped.endswith(("}", "]")):
         return None

@@ -1,18 +1,24 @@
 """Where copies of followed files are kept: numbered, so that no name of an agent's is ever used, and bounded.
 
 What is read here may be changed by its owner at any moment; a copy then holds something of both states.
+Whatever is copied is searched for canaries as it passes, so that no state is let go of unsearched.
 """
 
 import contextlib
 import errno
 import os
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
+from runner_e2e.evidence.search import Search
+
 TOO_MANY_FILES = "too-many-files"
 STEP_BYTES = 32 << 20
+# What a step may read again of what it has copied, to see whether it is still the same.
+STEP_CHECK_BYTES = 8 << 20
 # So many states of one file are kept beside each other; the last one gives way to those that follow.
 MOST_VERSIONS = 8
 _BLOCK = 1 << 20
@@ -46,26 +52,41 @@ class StoreFullError(Exception):
 
 @dataclass(slots=True)
 class Store:
-    """The copies of one attempt; `allowance` is what the present step may still read, in bytes.
+    """The copies of one attempt. Of those that are not required there are no more than half of its files.
 
+    A step may copy `allowance` bytes, read `checking` bytes again, and goes on until `until` of `clock`.
     `overwritten` are the sources of which there were too many states to keep them all.
     """
 
     directory: Path
+    search: Search
     budget_bytes: int
     budget_files: int
+    clock: Callable[[], float] = time.monotonic
     allowance: int = STEP_BYTES
+    checking: int = STEP_CHECK_BYTES
+    until: float = float("inf")
     copies: list[Copy] = field(default_factory=list)
     copied_bytes: int = 0
     overwritten: set[Path] = field(default_factory=set)
+    _others: int = 0
     _sizes: dict[Path, int] = field(default_factory=dict, repr=False)
+    _tails: dict[Path, bytes] = field(default_factory=dict, repr=False)
     _versions: dict[Path, list[Path]] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
         """Make the directory, closed to everybody else."""
         self.directory.mkdir(mode=0o700, parents=True)
 
-    def create(self, source: Path, kind: CopyKind) -> Path:
+    def may_copy(self) -> bool:
+        """Whether the present step may still copy something."""
+        return self.allowance > 0 and self.clock() <= self.until
+
+    def may_check(self) -> bool:
+        """Whether the present step may still read something again."""
+        return self.checking > 0 and self.clock() <= self.until
+
+    def create(self, source: Path, kind: CopyKind, *, required: bool = True) -> Path:
         """Return the path of a copy, which exists and is empty: a new one, or a file's last of too many."""
         versions = self._versions.setdefault(source, [])
         if len(versions) >= MOST_VERSIONS:
@@ -73,19 +94,22 @@ class Store:
             with _writing():
                 os.truncate(versions[-1], 0)
             self._count(versions[-1], -self._sizes.get(versions[-1], 0))
+            self._tails.pop(versions[-1], None)
             return versions[-1]
-        if len(self.copies) >= self.budget_files:
+        if len(self.copies) >= self.budget_files or (not required and self._others >= self.budget_files // 2):
             raise StoreFullError(TOO_MANY_FILES)
         path = self.directory / f"{len(self.copies):06}.{kind.value}"
         with _writing():
             os.close(os.open(path, _FLAGS, 0o600))
         self.copies.append(Copy(source, path, kind))
+        self._others += not required
         versions.append(path)
         return path
 
     def append(self, path: Path, content: bytes) -> None:
         """Append to a copy."""
         self._take(path, len(content))
+        self._tails[path] = self.search.search_next(self._tails.get(path, b""), content)
         with _writing():
             descriptor = os.open(path, _APPEND)
             try:
@@ -100,11 +124,14 @@ class Store:
         with _writing():
             target = os.open(partial, _FLAGS, 0o600)
         size = os.fstat(source).st_size
+        tail, end = b"", 0
         try:
             for offset, block in read_data(source, 0, size):
-                while self.allowance <= 0:
+                while not self.may_copy():
                     yield
                 self._take(partial, len(block))
+                tail = self.search.search_next(tail if offset == end else b"", block)
+                end = offset + len(block)
                 with _writing():
                     os.lseek(target, offset, os.SEEK_SET)
                     _write_all(target, block)

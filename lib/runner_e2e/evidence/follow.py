@@ -1,17 +1,29 @@
-"""Copy what agents write while they write it: a target deletes its instance when it ends.
+"""Copy what agents write while they write it, and search it: a target deletes its instance when it ends.
 
-The trees are hostile. No link is followed, at no step of a path; nothing blocks; a step is bounded in time
-and bytes; and what was not copied is said. What is gone before any step saw it is not.
+The trees are hostile. No link is followed, at no step of a path; a step is bounded in time and bytes; and
+what was not copied is said. What is copied is searched as it passes, so that of a file that is written anew
+without end every state that a step saw is searched, though not every one is kept. Searched too are names,
+the targets of links, and extended attributes of files.
+
+Not seen, and not said either: what is gone before a step saw it (of a database, what is gone within three
+seconds), what never has a name, what `Growing` says of changes in the middle of large files and through
+mappings, extended attributes of directories, and what is encoded in a way that no search knows.
 """
 
-import contextlib
 import os
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from runner_e2e.evidence.copy_store import STEP_BYTES, TOO_MANY_FILES, Copy, Store, StoreFullError
+from runner_e2e.evidence.copy_store import (
+    STEP_BYTES,
+    STEP_CHECK_BYTES,
+    TOO_MANY_FILES,
+    Copy,
+    Store,
+    StoreFullError,
+)
 from runner_e2e.evidence.coverage import Coverage, LeftOut
 from runner_e2e.evidence.followed import (
     WAL_SUFFIX,
@@ -22,7 +34,9 @@ from runner_e2e.evidence.followed import (
     is_database,
     version_of,
 )
-from runner_e2e.evidence.tree import Entry, walk_below
+from runner_e2e.evidence.scans import Found, Scans, Top
+from runner_e2e.evidence.search import Search
+from runner_e2e.evidence.seen_names import SeenNames
 
 BUDGET_BYTES = 2 << 30
 BUDGET_FILES = 50_000
@@ -30,39 +44,10 @@ STEP_S = 0.04
 FINISH_S = 20.0
 MOST_DATABASES = 64
 _MOST_HELD = 192
+_MOST_REMEMBERED = 200_000
 _EVERYTHING = 1 << 62
-_DIRECTORY = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-# Without content of their own, or gone: nothing that could have been copied.
-_NOTHING = frozenset({"symlink", "pipe", "socket", "device", "gone"})
-
-_Key = tuple[int, int]
-
-
-@dataclass(frozen=True, slots=True)
-class Top:
-    """A directory to follow, by its canonical path; `largest` bounds one file, `most` all of it, in bytes.
-
-    Where it is not `required`, what is left out of it does not make the search an incomplete one.
-    """
-
-    path: Path
-    largest: int = 256 << 20
-    most: int = 1 << 30
-    required: bool = True
-
-
-@dataclass(slots=True)
-class _Scan:
-    """One walk through a tree, which may go on over several steps."""
-
-    top: Top
-    descriptor: int
-    entries: Iterator[Entry]
-
-    def close(self) -> None:
-        with contextlib.suppress(AttributeError):
-            self.entries.close()  # type: ignore[attr-defined] # it is a generator
-        os.close(self.descriptor)
+# A file in one tree: what is left out of the one counts for nothing in another, where it may have to be read.
+_Key = tuple[int, int, int]
 
 
 @dataclass(slots=True)
@@ -74,33 +59,35 @@ class _Held:
 
 
 class Follower:
-    """Follows the trees that `find_tops` names at any moment, and copies them below `destination`.
+    """Follows the trees that `find_tops` names at any moment, copies them below `destination`, and searches.
 
-    `ignored` is looked up for every new file; whoever plants a file there adds its path before it exists.
+    `ignored` is looked up for every new file and name; whoever plants one there adds its path before a step
+    can see it. A canary that is planted later is added to `search` before the next step.
     """
 
     def __init__(  # noqa: PLR0913 - the limits are keyword only
         self,
         find_tops: Callable[[], Iterable[Top]],
         destination: Path,
+        search: Search,
         *,
         ignored: Collection[Path] = (),
         budget_bytes: int = BUDGET_BYTES,
         budget_files: int = BUDGET_FILES,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._find_tops = find_tops
         self._ignored = ignored
         self._clock = clock
-        self._store = Store(destination, budget_bytes, budget_files)
-        self._scans: dict[Path, _Scan] = {}
+        self._store = Store(destination, search, budget_bytes, budget_files, clock)
+        self._names = SeenNames(search, ignored)
+        self._left_out = LeftOut()
+        self._scans = Scans(find_tops, self._names, self._left_out, self._is_known)
         self._held: dict[_Key, _Held] = {}
         self._files: dict[_Key, Growing] = {}
         self._databases: dict[Path, tuple[_Key, Database]] = {}
         self._logs: dict[_Key, Database] = {}
         self._settled: dict[_Key, Version] = {}
         self._spent: dict[Path, int] = {}
-        self._left_out = LeftOut()
         self._stopped = False
         self._coverage: Coverage | None = None
 
@@ -112,6 +99,7 @@ class Follower:
     def step(self) -> None:
         """Copy what is new, in some 0.05 s and up to 32 MiB; the next step goes on from there."""
         if self._coverage is None:
+            self._store.checking = STEP_CHECK_BYTES
             self._work(STEP_BYTES, self._clock() + STEP_S)
 
     def finish(self, limit_s: float = FINISH_S) -> Coverage:
@@ -119,19 +107,16 @@ class Follower:
         if self._coverage is not None:
             return self._coverage
         deadline = self._clock() + limit_s
-        for scan in self._scans.values():
-            scan.close()
-        self._scans.clear()
-        self._work(_EVERYTHING, deadline, last=True)
-        for path, scan in self._scans.items():
-            self._left_out.add(path, "not-finished", required=scan.top.required)
-            scan.close()
+        for _ in self._scans.close():
+            pass  # begun anew, for what has appeared behind them
         for held in self._held.values():
-            if not held.file.is_current() and not self._stopped:
-                self._left_out.add(held.file.source, "not-finished", required=held.top.required)
-            held.file.close()
-        self._scans.clear()
-        self._held.clear()
+            if isinstance(held.file, Growing):
+                held.file.checked_at = float("-inf")
+        self._store.checking = _EVERYTHING
+        self._work(_EVERYTHING, deadline, last=True)
+        for top in self._scans.close():
+            self._left_out.add(top.path, "not-finished", required=top.required)
+        self._let_go()
         for path in sorted(self._store.overwritten):
             self._left_out.add(path, "earlier-states", required=False)
         self._coverage = Coverage(
@@ -142,41 +127,59 @@ class Follower:
         )
         return self._coverage
 
+    def _let_go(self) -> None:
+        """Close what is open, and say which files changed after the last time that they were seen in full."""
+        now = self._clock()
+        for held in self._held.values():
+            if not held.file.is_current(now) and not self._stopped:
+                self._left_out.add(held.file.source, "not-finished", required=held.top.required)
+            held.file.close()
+        for key, file in self._files.items():
+            if key not in self._held and key not in self._settled and not file.is_complete():
+                self._left_out.add(file.source, "not-finished", required=file.required)
+        self._held.clear()
+
     def _work(self, allowance: int, deadline: float, *, last: bool = False) -> None:
         if self._stopped:
             return
-        self._store.allowance = allowance
+        now = self._clock()
+        # What is known already, and may grow as fast as it can, leaves something for what is new.
+        reserve = allowance // 4
+        self._store.allowance = allowance - reserve
+        self._store.until = deadline if last else now + (deadline - now) * 0.75
         try:
-            self._go_on(deadline, last=last)
-            self._scan(deadline)
+            self._go_on(last=last)
+            self._store.allowance += reserve
+            self._store.until = deadline
+            for found in self._scans.walk(deadline, self._clock, self._store.may_copy):
+                self._take(found)
             if last:
-                self._go_on(deadline, last=True)
+                self._go_on(last=True)
         except StoreFullError as error:
             self._stopped = True
             self._left_out.add(self._store.directory, error.reason, required=True)
 
-    def _go_on(self, deadline: float, *, last: bool) -> None:
+    def _go_on(self, *, last: bool) -> None:
         """Copy what was added to open files; the one that changed last comes last, next time too."""
+        now = self._clock()
         for key in list(self._held):
-            if self._store.allowance <= 0 or (last and self._clock() > deadline):
+            if not self._store.may_copy():
                 return
-            self._advance(key, last=last)
+            self._advance(key, now, last=last)
             held = self._held.get(key)
             # A file that was replaced by another of its name, like many states of it before.
             if held is not None and isinstance(held.file, Growing) and held.file.is_over():
                 held.file.close()
                 del self._held[key]
 
-    def _advance(self, key: _Key, *, last: bool = False) -> None:
+    def _advance(self, key: _Key, now: float, *, last: bool = False) -> None:
         held = self._held[key]
         file, before = held.file, self._store.copied_bytes
         try:
-            if file.is_current():
+            if file.is_current(now):
                 return
-            if isinstance(file, Database):
-                changed = file.advance(self._store, self._clock(), last=last)
-            else:
-                changed = bool(file.advance(self._store))
+            self._see_attributes(file.source, file.descriptor, held.top)
+            changed = file.advance(self._store, now, last=last)
         except LeftOutError as error:
             self._give_up(key, error.reason)
             return
@@ -192,96 +195,69 @@ class Follower:
             self._held[key] = self._held.pop(key)
             spent = self._spent.get(held.top.path, 0) + max(0, self._store.copied_bytes - before)
             self._spent[held.top.path] = spent
-            if file.is_current():
-                self._left_out.remove(file.source)
 
     def _give_up(self, key: _Key, reason: str) -> None:
         held = self._held.pop(key)
-        self._settled[key] = version_of(os.fstat(held.file.descriptor))
+        self._settle(key, os.fstat(held.file.descriptor))
         held.file.close()
         self._left_out.add(held.file.source, reason, required=held.top.required)
 
-    def _scan(self, deadline: float) -> None:
-        """Look for new and changed files, a fair part of the time in each tree."""
-        for top in self._find_tops():
-            if top.path not in self._scans:
-                self._start(top)
-        for number, (path, scan) in enumerate(list(self._scans.items())):
-            now = self._clock()
-            share = now + max(0.0, deadline - now) / (len(self._scans) or number + 1)
-            if self._look_at(scan, share):
-                del self._scans[path]
-                scan.close()
-            if self._store.allowance <= 0:
-                return
+    def _settle(self, key: _Key, found: os.stat_result) -> None:
+        """Remember that there is nothing to do about this version of a file."""
+        if len(self._settled) >= _MOST_REMEMBERED:
+            self._settled.clear()
+        self._settled[key] = version_of(found)
 
-    def _start(self, top: Top) -> None:
-        def leave_out(parts: Sequence[str], reason: str) -> None:
-            if reason not in _NOTHING:
-                self._left_out.add(top.path.joinpath(*parts), reason, required=top.required)
-
-        try:
-            descriptor = _open_directory(top.path)
-        except FileNotFoundError:
-            return  # not there yet, or no more
-        except OSError:
-            self._left_out.add(top.path, "unreadable", required=top.required)
-            return
-        entries = walk_below(descriptor, leave_out, foreign=False, skip=self._is_known)
-        self._scans[top.path] = _Scan(top, descriptor, entries)
-
-    def _look_at(self, scan: _Scan, until: float) -> bool:
-        """Take the files of a scan; return whether it came to its end."""
-        try:
-            for entry in scan.entries:
-                self._take(entry, scan.top)
-                if self._store.allowance <= 0 or self._clock() > until:
-                    return False
-        except OSError:
-            self._left_out.add(scan.top.path, "unreadable", required=scan.top.required)
-        return True
-
-    def _is_known(self, found: os.stat_result) -> bool:
-        """Whether there is nothing to do about a file: empty, open anyway, or unchanged.
+    def _is_known(self, found: os.stat_result, number: int) -> bool:
+        """Whether there is nothing to do about a file: open anyway, or unchanged.
 
         A file that is no longer open may be gone and its number another's, which its version tells.
         """
-        key = (found.st_dev, found.st_ino)
-        if found.st_size == 0 or key in self._held:
+        key = (found.st_dev, found.st_ino, number)
+        if key in self._held:
             return True
         log_of = self._logs.get(key)
         if log_of is not None and log_of.wal is not None:
             return True
         file = self._files.get(key)
         version = version_of(found)
-        return version == self._settled.get(key) or (file is not None and file.version == version)
+        return version == self._settled.get(key) or (file is not None and file.is_known_as(version))
 
-    def _take(self, entry: Entry, top: Top) -> None:
-        path = top.path.joinpath(*entry.parts)
+    def _take(self, found: Found) -> None:
+        top, path = found.top, found.path
         if path in self._ignored:
             return
-        found = os.fstat(entry.descriptor)
-        key = (found.st_dev, found.st_ino)
-        if self._spent.get(top.path, 0) >= top.most:
-            self._settled[key] = version_of(found)
+        status = os.fstat(found.entry.descriptor)
+        key = (status.st_dev, status.st_ino, found.number)
+        self._see_attributes(path, found.entry.descriptor, top)
+        if status.st_size == 0:
+            self._settle(key, status)
+        elif self._spent.get(top.path, 0) >= top.most:
+            self._settle(key, status)
             self._left_out.add(path, "tree-too-large", required=top.required)
-            return
-        if self._take_log(entry, path, key):
-            return
-        self._make_room()
-        descriptor = os.dup(entry.descriptor)
+        elif not self._take_log(found.entry.descriptor, path, key):
+            self._make_room()
+            self._hold(key, path, os.dup(found.entry.descriptor), top)
+
+    def _hold(self, key: _Key, path: Path, descriptor: int, top: Top) -> None:
         if is_database(descriptor):
-            self._hold_database(key, Database(path, descriptor, top.largest), top)
+            self._hold_database(key, Database(path, descriptor, top.largest, top.required), top)
         else:
             file = self._files.get(key)
-            if file is None or file.source != path:
-                file = self._files[key] = Growing(path, descriptor, top.largest)
+            if file is None:
+                file = self._files[key] = Growing(path, descriptor, top.largest, top.required)
+            file.latest = path
             file.descriptor = descriptor
             self._held[key] = _Held(file, top)
+            self._settled.pop(key, None)
         if key in self._held:
-            self._advance(key)
+            self._advance(key, self._clock())
 
-    def _take_log(self, entry: Entry, path: Path, key: _Key) -> bool:
+    def _see_attributes(self, path: Path, descriptor: int, top: Top) -> None:
+        if not self._names.see_attributes(descriptor):
+            self._left_out.add(path, "attributes", required=top.required)
+
+    def _take_log(self, descriptor: int, path: Path, key: _Key) -> bool:
         """Give a write-ahead log to its database, which comes before it in the order of names."""
         if not path.name.endswith(WAL_SUFFIX):
             return False
@@ -289,7 +265,7 @@ class Follower:
         if known is None or known[0] not in self._held:
             return False
         self._logs = {other: one for other, one in self._logs.items() if one is not known[1]}
-        known[1].attach_wal(os.dup(entry.descriptor))
+        known[1].attach_wal(os.dup(descriptor))
         self._logs[key] = known[1]
         return True
 
@@ -299,8 +275,8 @@ class Follower:
             held = self._held.pop(old, None)
             if held is not None:
                 held.file.close()
-        if len(self._databases) >= MOST_DATABASES:
-            self._settled[key] = version_of(os.fstat(database.descriptor))
+        if len(self._databases) >= (MOST_DATABASES if top.required else MOST_DATABASES // 2):
+            self._settle(key, os.fstat(database.descriptor))
             database.close()
             self._left_out.add(database.source, "too-many-databases", required=top.required)
             return
@@ -308,23 +284,19 @@ class Follower:
         self._held[key] = _Held(database, top)
 
     def _make_room(self) -> None:
-        """Close the file that has not changed for longest; a later scan opens it again if it does."""
-        if len(self._held) >= _MOST_HELD:
-            for key, held in self._held.items():
-                if isinstance(held.file, Growing):
-                    held.file.close()
-                    del self._held[key]
-                    return
+        """Close the file that has not changed for longest, one that is done if there is any.
 
-
-def _open_directory(path: Path) -> int:
-    """Open a directory by its canonical path without following a link at any step of it."""
-    descriptor = os.open("/", os.O_PATH | _DIRECTORY)
-    for number, part in enumerate(path.parts[1:], 2):
-        flags = os.O_RDONLY if number == len(path.parts) else os.O_PATH
-        try:
-            below = os.open(part, flags | _DIRECTORY, dir_fd=descriptor)
-        finally:
-            os.close(descriptor)
-        descriptor = below
-    return descriptor
+        A later scan opens it again if it changes, or if it is not done.
+        """
+        if len(self._held) < _MOST_HELD:
+            return
+        oldest: tuple[_Key, Growing] | None = None
+        for key, held in self._held.items():
+            if isinstance(held.file, Growing):
+                if held.file.is_done():
+                    oldest = key, held.file
+                    break
+                oldest = oldest or (key, held.file)
+        if oldest is not None:
+            oldest[1].put_away()
+            del self._held[oldest[0]]

@@ -27,13 +27,14 @@ from runner_e2e.evidence.log_records import (
 )
 from runner_e2e.evidence.redaction import Redactor
 from runner_e2e.evidence.target_probe import Record
+from runner_e2e.sandbox.kernel import O_PATH
 
 LONGEST_OUTPUT = 4 << 30  # bytes of one output that are read
 CUT_NOTE = b"\n[runner-e2e: what follows of this output was left out, as it is too long]\n"
 
 _MARKED = b"runner-e2e[claimed] sandbox-"
 _BLOCK = 256 << 10
-_LOOK = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
+_LOOK = O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_CLOEXEC
 
 

@@ -53,6 +53,10 @@ def _is_restart(value: object) -> bool:
     return isinstance(value, dict) and not _check_fields(value, _RESTART)
 
 
+def _is_domain(value: object) -> bool:
+    return isinstance(value, dict) and not _check_fields(value, _DOMAIN)
+
+
 def _word_of(words: frozenset[str]) -> Rule:
     return lambda value: isinstance(value, str) and value in words
 
@@ -79,6 +83,10 @@ _RESTART: Mapping[str, Rule] = {
     "status": _word_of(frozenset({"ready", "failed"})),
     "completedAt": _is_time,
 }
+_DOMAIN: Mapping[str, Rule] = {
+    "scopes": _word_of(frozenset({"enforced", "degraded"})),
+    "writes": _word_of(frozenset({"enforced", "off"})),
+}
 _CELL: Mapping[str, Rule] = {
     "status": _word_of(_STATUSES),
     "failureClass": _or_null(_word_of(_FAILURES)),
@@ -97,8 +105,10 @@ _CELL_OPTIONAL: Mapping[str, Rule] = {
     "contamination": _is_object,
     "aliases": _list_of(_is_text),
     "leftovers": _list_of(_is_text),
+    "dropped": _list_of(_is_text),
     "flaky": _is_flag,
     "harnessStatus": _or_null(_is_number),
+    "harnessDomain": _is_domain,
     "evidence": _is_object,
     "spending": _is_object,
     "root": _is_text,

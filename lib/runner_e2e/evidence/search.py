@@ -8,17 +8,17 @@ import base64
 import errno
 import os
 import stat
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
+
+from ahocorasick_rs import BytesAhoCorasick, Implementation
 
 BUDGET_BYTES = 128 << 20
 BUDGET_FILES = 100_000
 _CHUNK = 1 << 20
 _FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _MOST_NAMED = 20
-# Canaries begin alike, so that most of a text is done with a few beginnings. In bytes.
-_BEGINNING = 6
 
 
 def encoded_forms(text: str) -> frozenset[bytes]:
@@ -36,32 +36,48 @@ def encoded_forms(text: str) -> frozenset[bytes]:
 class Search:
     """A search for canaries through several trees; `found` holds those seen so far.
 
-    `unsearched` names what could not be read, `searched_bytes` counts what was.
+    `unsearched` names what could not be read, `searched_bytes` counts what was. `overlap` is how many bytes
+    of a block have to be searched again with the one that follows it.
     """
 
-    needles: Mapping[bytes, str]
+    needles: dict[bytes, str] = field(init=False, default_factory=dict)
+    overlap: int = field(init=False, default=0)
     found: set[str] = field(default_factory=set)
     unsearched: list[str] = field(default_factory=list)
     searched_bytes: int = 0
     files: int = 0
-    _beginnings: dict[bytes, list[bytes]] = field(init=False, repr=False, default_factory=dict)
-
-    def __post_init__(self) -> None:
-        """Group the needles by how they begin."""
-        for needle in self.needles:
-            self._beginnings.setdefault(needle[:_BEGINNING], []).append(needle)
+    _finder: BytesAhoCorasick | None = field(init=False, repr=False, default=None)
+    _canaries: list[str] = field(init=False, repr=False, default_factory=list)
 
     @classmethod
     def of(cls, canaries: Iterable[str]) -> "Search":
         """Return a search for all forms of some canaries."""
-        return cls({form: canary for canary in canaries for form in encoded_forms(canary)})
+        search = cls()
+        search.add(canaries)
+        return search
+
+    def add(self, canaries: Iterable[str]) -> None:
+        """Search for more canaries from here on; those that are searched for already cost nothing."""
+        more = set(canaries).difference(self.needles.values())
+        if more:
+            self.needles |= {form: canary for canary in more for form in encoded_forms(canary) if form}
+            self.overlap = max(map(len, self.needles), default=1) - 1
+            self._finder = None
 
     def search_bytes(self, content: bytes) -> None:
         """Search a piece of text."""
         self.searched_bytes += len(content)
-        for beginning, needles in self._beginnings.items():
-            if beginning in content:
-                self.found |= {self.needles[needle] for needle in needles if needle in content}
+        if self._finder is None:
+            self._finder = BytesAhoCorasick(list(self.needles), implementation=Implementation.DFA)
+            self._canaries = list(self.needles.values())
+        for number, _, _ in self._finder.find_matches_as_indexes(content, overlapping=True):
+            self.found.add(self._canaries[number])
+
+    def search_next(self, tail: bytes, block: bytes) -> bytes:
+        """Search what follows on `tail`; return the tail for what comes next."""
+        content = tail + block
+        self.search_bytes(content)
+        return content[-self.overlap :] if self.overlap else b""
 
     def search_tree(self, top: Path) -> None:
         """Search a file, or all that lies beneath a directory; a missing one is passed over."""
@@ -106,11 +122,9 @@ class Search:
         return []
 
     def _search_file(self, path: Path, descriptor: int) -> None:
-        overlap = max(map(len, self.needles), default=1) - 1
         tail = b""
         while block := os.read(descriptor, _CHUNK):
-            self.search_bytes(tail + block)
-            tail = block[-overlap:]
+            tail = self.search_next(tail, block)
             if self.searched_bytes >= BUDGET_BYTES:
                 self._leave_out(path)
                 return

@@ -12,11 +12,13 @@ from pathlib import Path
 
 from runner_e2e.errors import InputError
 from runner_e2e.evidence.contents import refuse_name
+from runner_e2e.sandbox.kernel import O_PATH
 
 MOST_ENTRIES = 50_000
 _DEEPEST = 32
-_LOOK = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
-_READ = os.O_RDONLY | os.O_CLOEXEC
+_LOOK = O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
+# Not blocking: somebody may hold a lease on the file.
+_READ = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
 _KINDS = (
     (stat.S_ISLNK, "symlink"),
     (stat.S_ISFIFO, "pipe"),
