@@ -5,7 +5,9 @@ import os
 import sys
 import traceback
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "lib"))
 
@@ -21,9 +23,11 @@ if __name__ == "__main__":
 
 from runner_e2e.actions.artifact import build_artifact_name, read_run_attempt, read_run_id
 from runner_e2e.actions.cell_inputs import RunCell, parse_run_cell
+from runner_e2e.actions.command_files import unchanged_files
 from runner_e2e.actions.entry import start
-from runner_e2e.actions.inputs import read_inputs
+from runner_e2e.actions.inputs import Harness, read_inputs
 from runner_e2e.actions.publication import (
+    TITLE,
     SurfaceReporter,
     announce_evidence,
     publish_error,
@@ -31,14 +35,21 @@ from runner_e2e.actions.publication import (
     withdraw_evidence,
 )
 from runner_e2e.actions.surface import ActionSurface
+from runner_e2e.cell.command_attempt import CommandHarness
+from runner_e2e.cell.command_plan import CellAddress, plan_command
 from runner_e2e.cell.request import CellRequest
 from runner_e2e.cell.run import finish_evidence, run_cell
 from runner_e2e.errors import CancelledError, InputError, RunnerE2EError
 from runner_e2e.plan.catalog import find_catalog, read_catalog
 from runner_e2e.plan.keys import hidden_names
+from runner_e2e.plan.matrix import build_jobs
 from runner_e2e.plan.resolution import resolve_cell
 from runner_e2e.plan.selection import take_selected_id
 from runner_e2e.report.markdown import probe_summary
+
+if TYPE_CHECKING:
+    from runner_e2e.cell import attempt
+    from runner_e2e.cell.paperclip_request import PaperclipRequest
 
 HELP = """\
 usage: run_cell.py
@@ -97,7 +108,7 @@ def _run(cell: RunCell, environ: Mapping[str, str], surface: ActionSurface, pare
         )
         announce_evidence(surface, name, str(evidence))
     try:
-        outcome = run_cell(request, SurfaceReporter(surface))
+        outcome = run_cell(request, SurfaceReporter(surface), CommandHarness, _open_paperclip)
     finally:
         if fresh and not evidence.exists():
             withdraw_evidence(surface)
@@ -109,10 +120,30 @@ def _run(cell: RunCell, environ: Mapping[str, str], surface: ActionSurface, pare
 def _build_request(
     cell: RunCell, environ: Mapping[str, str], surface: ActionSurface, parent: Path
 ) -> CellRequest:
-    """Find the cell in the catalog; refuse what cannot be run before anything is made."""
-    path, name = find_catalog(cell.catalog), cell.name
-    if name.key_secret is not None:
-        surface.mask(name.key_secret)
+    """Find the cell; refuse what cannot be run before anything is made."""
+    name, command = cell.name, cell.command
+    for secret in (name.key_secret, command.credential if command else None):
+        if secret is not None:
+            surface.mask(secret)
+    said = name.row.model_dump(by_alias=True, exclude_unset=True) if name.row else {}
+    base = CellRequest(
+        evidence_parent=parent,
+        preset=cell.sandbox_preset,
+        minimum_abi=cell.min_abi,
+        hide=cell.hide,
+        environ=environ,
+    )
+    if command is not None:
+        address = CellAddress(name.execution_id, name.key, name.key_secret, said)
+        with unchanged_files(environ):  # it may ask the target
+            planned = plan_command(command, address, base)
+        for warning in planned.warnings:
+            surface.warning(warning, TITLE)
+        if planned.request.command is not None:
+            for credential in planned.request.command.credentials.values():
+                surface.mask(credential)
+        return planned.request
+    path = find_catalog(cell.catalog)
     with hidden_names(active=name.key is not None):
         catalog = read_catalog(path)
     execution = resolve_cell(
@@ -120,18 +151,24 @@ def _build_request(
         execution_id=name.execution_id,
         key=name.key,
         key_secret=name.key_secret,
-        said=name.row.model_dump(by_alias=True, exclude_unset=True) if name.row else {},
+        said=said,
     )
-    request = CellRequest(
-        harness=cell.harness.value,
-        evidence_parent=parent,
-        catalog=path,
-        preset=cell.sandbox_preset,
-        minimum_abi=cell.min_abi,
-        hide=cell.hide,
-        environ=environ,
-    )
-    return request.for_cell(execution, name.key)
+    (job,) = build_jobs([execution])
+    minutes = said.get("timeoutMinutes", job.timeout_minutes)
+    base = replace(base, catalog=path)
+    if cell.harness is Harness.BUILT_IN:
+        from runner_e2e.cell.paperclip_plan import plan_paperclip  # noqa: PLC0415 - others do without
+
+        with hidden_names(active=name.key is not None):
+            planned_here = plan_paperclip(execution, path, environ)
+        return base.for_paperclip(execution, planned_here, name.key, minutes)
+    return base.for_cell(execution, name.key, minutes)
+
+
+def _open_paperclip(of: "attempt.Attempt", request: "PaperclipRequest") -> "attempt.Harness":
+    from runner_e2e.cell.paperclip_attempt import PaperclipHarness  # noqa: PLC0415 - others do without
+
+    return PaperclipHarness(of, request)
 
 
 def _keep_traceback(environ: Mapping[str, str], parent: Path, error: Exception) -> None:

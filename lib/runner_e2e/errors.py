@@ -82,6 +82,10 @@ class TransientInfrastructureError(RunnerE2EError):
     failure_class = FailureClass.TRANSIENT_INFRASTRUCTURE
 
 
+class AttemptTimeoutError(TransientInfrastructureError):
+    """An attempt did not end before its deadline."""
+
+
 class CandidateFailureError(RunnerE2EError):
     """The product under test did not do what the cell asks."""
 

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from action.workflow_rules import PROJECT
 
@@ -22,7 +23,7 @@ DEADLINE_S = 180
 
 @dataclass(frozen=True, slots=True)
 class Performance:
-    """What one workflow run left behind."""
+    """What one workflow run left behind; `events` are the lines of its log as `act` tells of them."""
 
     exit_code: int
     outcome: str
@@ -32,6 +33,7 @@ class Performance:
     annotations: Sequence[str]
     artifacts: Path
     later_environment: str
+    events: Sequence[Mapping[str, Any]]
 
     def artifact_files(self, name: str) -> set[str]:
         """Return the names of an uploaded artifact's files."""
@@ -148,6 +150,7 @@ def perform(
         annotations=[str(e.get("arg", "")) for e in events if e.get("command") == "error"],
         artifacts=artifacts,
         later_environment=_read(record / "environment"),
+        events=events,
     )
 
 

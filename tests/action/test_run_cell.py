@@ -108,7 +108,7 @@ def test_a_probe_that_fails_stops_the_cell_and_still_uploads_the_evidence(
     assert "sandbox_unproven" in done.annotations[0]
 
 
-def test_a_harness_that_is_not_there_is_refused_before_anything_runs(
+def test_a_target_that_is_not_named_is_refused_before_anything_runs(
     clone: Path, place: Path, environment: Path
 ) -> None:
     done = perform(clone, place, environment, {"harness": "command"})
@@ -118,8 +118,8 @@ def test_a_harness_that_is_not_there_is_refused_before_anything_runs(
     assert (done.outputs["status"], done.outputs["failure-class"]) == ("refused", "refused")
     assert done.outputs["artifact-name"] == ""
     assert list(done.artifacts.iterdir()) == []
-    assert "harness: reference" in done.annotations[0]
-    assert "harness: reference" in html.unescape(done.summary)
+    assert "target-path" in done.annotations[0]
+    assert "target-path" in html.unescape(done.summary)
 
 
 def test_an_unknown_command_is_refused_and_its_text_runs_nowhere(

@@ -277,19 +277,3 @@ def test_a_shell_can_read_the_script(script: str) -> None:
     shell = "bash" if "bash" in path.read_text(encoding="utf-8").splitlines()[0] else "sh"
 
     subprocess.run([shell, "-n", path], check=True)
-
-
-def test_the_tests_reserved_for_later_are_refused_before_anything_is_made(
-    newcomer: Newcomer,
-) -> None:
-    answer = subprocess.run(
-        [newcomer.project / "scripts" / "test", "--paperclip"],
-        env=dict(newcomer.environ),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-
-    assert (answer.returncode, answer.stdout) == (2, "")
-    assert "--paperclip is not available yet" in answer.stderr
-    assert not newcomer.venv.exists()

@@ -18,10 +18,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from e2e.checkout import PROJECT, SEARCH_PATH, SYSTEM_PYTHON, wait_for
+from runner_e2e.cell.left_record import MOST_RECORD_BYTES
 from runner_e2e.cell.process_marks import ProcessMark, read_boot_id, read_stat
 from runner_e2e.cell.remains import HARNESS_GRACE_S, end_harness, read_processes
 from runner_e2e.cell.running import build_running
-from runner_e2e.cell.sweep import MOST_RECORD_BYTES, Swept, sweep
+from runner_e2e.cell.sweep import Swept, sweep
 from runner_e2e.evidence.record_rules import check_cell
 from runner_e2e.evidence.redaction import Redactor
 from runner_e2e.evidence.verify import verify_artifact

@@ -48,10 +48,20 @@ def test_defaults_written_out_are_not_taken_for_choices() -> None:
     parse_run_cell({"all": "false", "selected-id-transport": "auto", "retention-days": "30"})
 
 
-@pytest.mark.parametrize("harness", ["command", "built-in"])
-def test_a_harness_that_is_not_there_is_refused(harness: str) -> None:
-    with pytest.raises(InputError, match="harness: reference"):
-        parse_run_cell({"harness": harness})
+def test_the_built_in_harness_needs_a_cell_and_takes_that_of_the_product() -> None:
+    with pytest.raises(InputError, match="No cell is named"):
+        parse_run_cell({"harness": "built-in"})
+    asked = parse_run_cell({"harness": "built-in", "id": "a.b.local.c"})
+    assert (asked.harness.value, asked.catalog, asked.command) == ("built-in", "paperclip", None)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("credential-name", "OPENROUTER_API_KEY"), ("max-cost-usd", "1"), ("target-path", "target")],
+)
+def test_an_input_of_a_paid_cell_never_passes_on_the_built_in_harness(name: str, value: str) -> None:
+    with pytest.raises(InputError, match=f"no use for: {name}"):
+        parse_run_cell({"harness": "built-in", "id": "a.b.local.c", name: value})
 
 
 def test_the_entrypoint_of_another_command_is_refused() -> None:

@@ -83,10 +83,38 @@ def test_a_secret_input_is_named_in_the_run_step_only(secret: str) -> None:
     assert len(re.findall(rf"inputs\.{secret}\b(?!-)", ACTION_TEXT)) == 1
 
 
-def test_the_outputs_are_the_documented_ones_and_come_from_the_run_step() -> None:
-    assert {name: fields["value"] for name, fields in ACTION["outputs"].items()} == {
-        name: f"${{{{ steps.run.outputs.{name} }}}}" for name in OUTPUTS
+def test_the_outputs_are_the_documented_ones_and_the_sweep_has_the_last_word_on_how_a_cell_ended() -> None:
+    swept = {
+        name: f"${{{{ steps.sweep.outputs.{name} || steps.run.outputs.{name} }}}}"
+        for name in ("status", "failure-class", "probe-status")
     }
+
+    assert {name: fields["value"] for name, fields in ACTION["outputs"].items()} == {
+        name: swept.get(name, f"${{{{ steps.run.outputs.{name} }}}}") for name in OUTPUTS
+    }
+
+
+def test_a_cell_is_swept_whatever_became_of_it_and_before_its_evidence_is_uploaded() -> None:
+    names = [step.get("id") or step["name"] for step in ACTION["runs"]["steps"]]
+    sweep = next(step for step in ACTION["runs"]["steps"] if step.get("id") == "sweep")
+
+    assert names[-3:] == ["run", "sweep", "Upload the evidence"]
+    assert sweep["if"].startswith("always() && inputs.command == 'run-cell'")
+    assert sweep["run"].startswith("exec ")
+    assert sweep["env"] == {  # no credential where none is needed
+        "RUNNER_E2E_PYTHON": "${{ inputs.python }}",
+        "RUNNER_E2E_RUN_OUTCOME": "${{ steps.run.outcome }}",
+        "RUNNER_E2E_RUN_STATUS": "${{ steps.run.outputs.status }}",
+        "RUNNER_E2E_RUN_EVIDENCE": "${{ steps.run.outputs.evidence-path }}",
+    }
+
+
+def test_what_the_sweep_named_is_uploaded_and_nothing_that_was_only_announced() -> None:
+    upload = ACTION["runs"]["steps"][-1]
+
+    assert upload["with"]["path"] == "${{ steps.sweep.outputs.evidence-path }}"
+    assert "steps.sweep.outputs.evidence-path != ''" in upload["if"].split(" && ")
+    assert "always()" in upload["if"].split(" && ")
 
 
 def test_everything_in_action_yml_is_described_in_one_cell() -> None:

@@ -11,12 +11,13 @@ from typing import Any
 import pytest
 
 from runner_e2e.cell import hidden, judgement
-from runner_e2e.cell.agent_run import AgentRun, AttemptTimeoutError, Coverage, Turn
+from runner_e2e.cell.agent_run import AgentRun, Coverage, Turn
 from runner_e2e.cell.flow import Flow
 from runner_e2e.cell.request import PROJECT, CellRequest, Status
 from runner_e2e.cell.root import AttemptRoot, create_root
 from runner_e2e.cell.verdict import describe_result, judge_leftovers
 from runner_e2e.errors import (
+    AttemptTimeoutError,
     CancelledError,
     CandidateFailureError,
     FailureClass,

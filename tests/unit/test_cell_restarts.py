@@ -14,7 +14,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runner_e2e.cell.agent_run import AttemptTimeoutError
 from runner_e2e.cell.restarts import (
     MOST_BYTES,
     MOST_MESSAGE,
@@ -28,7 +27,7 @@ from runner_e2e.cell.restarts import (
     request_restart,
     require_ready,
 )
-from runner_e2e.errors import FailureClass, RunnerE2EError, SandboxUnprovenError
+from runner_e2e.errors import AttemptTimeoutError, FailureClass, RunnerE2EError, SandboxUnprovenError
 from runner_e2e.evidence.record_rules import CELL_SCHEMA, check_cell
 from runner_e2e.isolation.control import ControlPaths, plan_control_paths
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from runner_e2e.cell.agent_run import AttemptTimeoutError
 from runner_e2e.cell.gathered import Gathered
 from runner_e2e.cell.request import Status
 from runner_e2e.cell.verdict import describe_result, judge_leftovers
 from runner_e2e.errors import (
+    AttemptTimeoutError,
     BudgetExceededError,
     CancelledError,
     CandidateFailureError,

@@ -60,6 +60,48 @@ AGENTS: Json = {
         }
     ]
 }
+COMMAND_CELL: Json = {
+    "id": "a.b.c.d",
+    "status": "failed",
+    "failureClass": "candidate_failure",
+    "message": "It did not work.",
+    "flaky": False,
+    "attempts": [
+        {
+            "number": 1,
+            "status": "failed",
+            "failureClass": "transient_infrastructure",
+            "rule": "transient",
+            "line": "HTTP 503",
+            "retry": "It is tried once more.",
+        },
+        {
+            "number": 2,
+            "status": "failed",
+            "failureClass": "candidate_failure",
+            "rule": "otherwise",
+            "line": "expected 4, got 5",
+            "retry": "A cell has at most 2 attempts.",
+        },
+    ],
+    "contamination": {
+        "verdict": "tried-and-denied",
+        "reached": [],
+        "searchedBytes": 4096,
+        "unsearched": ["too-large: run.ndjson"],
+        "accesses": [
+            {"place": "run:secrets", "outcome": "denied", "count": 3, "line": "cat secrets: denied"},
+            {"place": "base:harnessWords", "outcome": "odd", "count": 1, "line": "grep runner-e2e"},
+        ],
+    },
+    "spending": {
+        "requests": 7,
+        "costUsd": 0.25,
+        "status": "partly-unpriced",
+        "limit": "max-cost-usd (3 USD)",
+    },
+    "evidence": {"leaks": [{"file": "final-state.png", "reason": "holds a known secret"}]},
+}
 
 
 def plain(markdown: str) -> str:
@@ -256,7 +298,7 @@ def changed(value: object, path: tuple[str | int, ...], text: str) -> object:
 
 
 EVIDENCE: Json = {
-    "cell": CELL | {"failureClass": "contaminated", "key": "k"},
+    "cell": COMMAND_CELL | CELL | {"failureClass": "contaminated", "key": "k"},
     "probe": probe(
         status="failed",
         reasons=["why"],
@@ -268,6 +310,46 @@ EVIDENCE: Json = {
 }
 
 
+def test_a_cell_of_a_target_tells_how_it_came_to_its_end() -> None:
+    full, short, _ = cell_summary(COMMAND_CELL, probe(), {})
+
+    for words in (
+        "| 1 | transient_infrastructure | transient | HTTP 503 |",
+        "| 2 | candidate_failure | otherwise | expected 4, got 5 |",
+        "A cell has at most 2 attempts.",
+        "tried hidden places, and reached none",
+        "| run:secrets | ✅ denied | 3 | cat secrets: denied |",
+        "not searched: too-large: run.ndjson",
+        "7 requests, cost 0.25 USD (partly-unpriced); it reached max-cost-usd (3 USD)",
+        "final-state.png: holds a known secret",
+    ):
+        assert words in plain(full), words
+    assert "HTTP 503" not in plain(short)
+    assert "candidate_failure" in plain(short)
+    assert "7 requests" in plain(short)
+
+
+def test_a_flaky_cell_stands_out_although_it_passed() -> None:
+    cell = COMMAND_CELL | {"status": "passed", "failureClass": None, "flaky": True}
+
+    assert "Flaky" in cell_summary(cell, probe(), {})[0]
+    assert "Attempts" not in cell_summary(CELL | {"attempts": [{"number": 1}]}, probe(), {})[0]
+
+
+def test_what_an_agent_reached_stands_out_in_a_cell_of_a_target() -> None:
+    found = {"verdict": "reached", "reached": ["run:secrets"], "searchedBytes": 1, "accesses": []}
+
+    assert "**Reached**: run:secrets." in plain(cell_summary(CELL | {"contamination": found}, probe(), {})[0])
+
+
+def test_a_cost_that_is_not_known_is_not_shown_as_nothing() -> None:
+    spent = {"requests": 2, "costUsd": None, "status": "unpriced", "limit": None}
+
+    assert "2 requests, cost unknown (unpriced)." in plain(
+        cell_summary(CELL | {"spending": spent}, probe(), {})[0]
+    )
+
+
 @pytest.mark.parametrize("place", list(fields(EVIDENCE)), ids=lambda place: ".".join(map(str, place)))
 def test_no_field_of_the_evidence_can_break_out_of_its_place(place: tuple[str | int, ...]) -> None:
     """Agents choose some of these texts, and a damaged artifact may hold anything in the rest."""
@@ -276,7 +358,11 @@ def test_no_field_of_the_evidence_can_break_out_of_its_place(place: tuple[str | 
     assert isinstance(evidence, dict)
 
     stages = cell_summary(evidence["cell"], evidence["probe"], evidence["agents"])
-    reference = cell_summary(CELL | {"failureClass": "x"}, EVIDENCE["probe"], AGENTS)  # type: ignore[arg-type]  # a record
+    reference = cell_summary(
+        COMMAND_CELL | CELL | {"failureClass": "x"},
+        EVIDENCE["probe"],  # type: ignore[arg-type]  # a record
+        AGENTS,
+    )
 
     for stage in (*stages, probe_summary(evidence["probe"])):
         assert not re.search(r"<b>|@o|`c`|\[l\]|www\.|\n# h|\| a \|", stage)
@@ -287,6 +373,7 @@ def test_no_field_of_the_evidence_can_break_out_of_its_place(place: tuple[str | 
 
 KEYS = ["status", "reasons", "checks", "launches", "refusals", "agents", "attempts", "id", "proof", "hidden"]
 KEYS += ["protections", "outcome", "message", "key", "failureClass", "observed", "reach"]
+KEYS += ["contamination", "verdict", "accesses", "spending", "costUsd", "evidence", "leaks", "flaky"]
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(KEYS), inner, max_size=4),

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from runner_e2e.actions.inputs import (
     Harness,
@@ -13,8 +13,12 @@ from runner_e2e.actions.inputs import (
     parse_inputs,
     require_command,
 )
+from runner_e2e.actions.plan_inputs import TARGET_CATALOG
+from runner_e2e.cell.command_request import DEFAULT_RESULTS, CommandOrder
+from runner_e2e.cell.limits import Spending
 from runner_e2e.cell.request import DEFAULT_CELL, Preset
 from runner_e2e.errors import InputError
+from runner_e2e.isolation.variables import CREDENTIAL_NAMES
 from runner_e2e.plan.ids import is_key
 from runner_e2e.plan.keys import check_secret
 
@@ -31,6 +35,22 @@ _USED_BY_REFERENCE = frozenset(
         "selected-id-transport",
     }
 )
+_USED_BY_COMMAND = _USED_BY_REFERENCE | {
+    "allow-root",
+    "credential",
+    "credential-name",
+    "harness-command",
+    "max-cost-usd",
+    "max-requests",
+    "pass-env",
+    "provider-base-url",
+    "rate-card",
+    "require-hidden-id",
+    "results-path",
+    "target-branch",
+    "target-path",
+    "target-sha",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +77,7 @@ class RunCell:
     min_abi: int
     sandbox_preset: Preset
     artifact_prefix: str
+    command: CommandOrder | None = None
 
 
 def parse_run_cell(inputs: Mapping[str, str], selected: str | None = None) -> RunCell:
@@ -67,30 +88,78 @@ def parse_run_cell(inputs: Mapping[str, str], selected: str | None = None) -> Ru
     """
     raw = parse_inputs(inputs)
     require_command(raw, "run-cell")
-    if raw.harness is not Harness.REFERENCE:
-        raise InputError(
-            f"Input harness: {raw.harness.value} is not available in this version",
-            "Use harness: reference",
-        )
-    unused = find_unused(raw, _USED_BY_REFERENCE)
+    pays = raw.harness is Harness.COMMAND
+    unused = find_unused(raw, _USED_BY_COMMAND if pays else _USED_BY_REFERENCE)
     if unused:
         raise InputError(
-            f"run-cell with harness reference has no use for: {', '.join(unused)}",
+            f"run-cell with harness {raw.harness.value} has no use for: {', '.join(unused)}",
             "Leave them out: selectors belong to plan, credentials to a harness that spends",
         )
-    if raw.selected_id_transport == "argv":
+    if not pays and raw.selected_id_transport == "argv":
         raise InputError(
-            "The reference harness takes no cell as an argument",
+            f"The {raw.harness.value} harness takes no cell as an argument",
             "Leave selected-id-transport out, or set it to env",
         )
+    is_built_in = raw.harness is Harness.BUILT_IN
+    if is_built_in and not raw.id and raw.row is None and selected is None:
+        raise InputError("No cell is named", "Give row, as plan made it, or one id")
     return RunCell(
         harness=raw.harness,
         name=_name_cell(raw, selected),
-        catalog=raw.catalog or "reference",
+        catalog=raw.catalog or ("paperclip" if is_built_in else "reference"),
         hide=raw.hide,
         min_abi=raw.min_abi,
         sandbox_preset=raw.sandbox_preset,
         artifact_prefix=raw.artifact_prefix,
+        command=_read_command(raw, selected) if pays else None,
+    )
+
+
+def _read_command(raw: RawInputs, selected: str | None) -> CommandOrder:
+    if raw.target_path is None or raw.target_sha is None:
+        raise InputError(
+            "The target's own harness is started, and its checkout is not named",
+            "Give target-path and target-sha, as resolve found it",
+        )
+    if (raw.credential is None) != (raw.credential_name is None):
+        raise InputError(
+            "A credential and its name belong together",
+            "Give both credential-name and credential, or neither",
+        )
+    if raw.credential_name is not None and raw.credential_name not in CREDENTIAL_NAMES:
+        raise InputError(
+            "Input credential-name is no name of a provider's credential",
+            f"Use one of {', '.join(CREDENTIAL_NAMES)}",
+        )
+    if raw.rate_card is not None and raw.max_cost_usd is None:
+        raise InputError("A rate-card is given without max-cost-usd", "Give both, or neither")
+    limited = raw.max_cost_usd is not None or raw.max_requests is not None
+    if raw.provider_base_url is not None and not limited:
+        raise InputError(
+            "A provider-base-url is given without a limit, so no request goes through the gateway",
+            "Give max-cost-usd or max-requests as well, or leave it out",
+        )
+    if not raw.id and raw.row is None and selected is None:
+        raise InputError("No cell is named", "Give row, as plan made it, or one id")
+    return CommandOrder(
+        target=Path(raw.target_path),
+        sha=raw.target_sha,
+        branch=raw.target_branch,
+        command=raw.harness_command or "",
+        catalog=None if raw.catalog in (None, TARGET_CATALOG) else raw.catalog,
+        transport=raw.selected_id_transport,
+        require_hidden_id=raw.require_hidden_id,
+        credential_name=raw.credential_name,
+        credential=raw.credential.get_secret_value() if raw.credential else None,
+        pass_env=raw.pass_env,
+        results=DEFAULT_RESULTS if raw.results_path is None else PurePosixPath(raw.results_path),
+        allow_root=raw.allow_root,
+        spending=Spending(
+            raw.max_cost_usd,
+            raw.max_requests,
+            None if raw.rate_card is None else Path(raw.rate_card),
+            raw.provider_base_url,
+        ),
     )
 
 

@@ -94,6 +94,14 @@ Plain = Annotated[
     _checking(lambda value: _CONTROL.search(value) is None, "must not contain control characters"),
 ]
 
+InnerPath = Annotated[
+    str,
+    _matching(
+        r"(?!\.{1,2}(?:/|\Z))[A-Za-z0-9._-]+(?:/(?!\.{1,2}(?:/|\Z))[A-Za-z0-9._-]+)*",
+        "must be a relative path of letters, digits, dots, dashes and underscores, without . and .. parts",
+    ),
+]
+
 Repository = Annotated[
     str, _matching(r"[A-Za-z0-9][A-Za-z0-9_-]*/[A-Za-z0-9._-]{1,100}", "must be owner/name")
 ]

@@ -24,6 +24,7 @@ from runner_e2e.actions.input_types import (
     ExecutionId,
     Flag,
     FromJson,
+    InnerPath,
     Key,
     Money,
     Name,
@@ -115,11 +116,15 @@ class RawInputs(BaseModel):
     credential_name: Variable | None = None
     credential: SecretStr | None = None
     pass_env: Variables = ()
+    results_path: InnerPath | None = None
+    allow_root: Flag = False
     hide: Paths = ()
     min_abi: Annotated[Number, Field(ge=3, le=99)] = 6
     sandbox_preset: Preset = Preset.STRICT
     max_cost_usd: Money | None = None
     max_requests: Count | None = None
+    rate_card: Plain | None = None
+    provider_base_url: Plain | None = None
     allowed_actor_ids: ActorIds | None = None
     github_token: SecretStr | None = None
     artifact_prefix: Plain = "runner-e2e"

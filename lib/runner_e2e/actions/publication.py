@@ -4,6 +4,7 @@ Owns which output carries what. It must not judge: status, class and exit code c
 """
 
 import contextlib
+from contextlib import AbstractContextManager
 
 from runner_e2e.actions.surface import ActionSurface
 from runner_e2e.cell.request import CellOutcome, Status
@@ -22,6 +23,14 @@ class SurfaceReporter:
     def phase(self, text: str) -> None:
         """Say that a new phase begins."""
         self._surface.line(f"== {text}")
+
+    def show(self, lines: str) -> None:
+        """Print a child's lines, each of which the runner takes for nothing but text."""
+        self._surface.line(lines)
+
+    def group(self, title: str) -> AbstractContextManager[object]:
+        """Fold what is shown meanwhile."""
+        return self._surface.group(title)
 
 
 def announce_evidence(surface: ActionSurface, artifact_name: str, evidence: str) -> None:

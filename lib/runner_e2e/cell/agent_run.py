@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from runner_e2e.cell.flow import Flow
-from runner_e2e.errors import RunnerE2EError, TransientInfrastructureError
 from runner_e2e.evidence.attempts import Attempt, Place
 
 
@@ -80,12 +79,6 @@ class Coverage:
 
     searched_bytes: int
     unsearched: list[str]
-
-
-class AttemptTimeoutError(RunnerE2EError):
-    """The agents did not finish before the cell's deadline."""
-
-    failure_class = TransientInfrastructureError.failure_class
 
 
 def _ended_in(turn: Turn) -> tuple[str, str]:

@@ -3,7 +3,7 @@
 import contextlib
 import secrets
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
 
@@ -22,6 +22,8 @@ from runner_e2e.evidence.journal import parse_journal
 from runner_e2e.evidence.redaction import Redactor
 from runner_e2e.launch.install import JOURNAL_NAME
 from runner_e2e.sandbox.refusal import Refusal
+
+_SUMMARY = "probe-summary.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,11 +98,15 @@ class AttemptEnd:
 
 @dataclass(frozen=True, slots=True)
 class Steps:
-    """How an attempt begins: what has to hold, who is told the name of its root, what drives it there."""
+    """How an attempt begins: what has to hold, who is told the name of its root, what drives it there.
+
+    `nobody` is the record of the agents, if there is one, when it comes to none.
+    """
 
     prepare: Callable[[], object]
     announce: Callable[[Path], object]
     open_harness: Callable[[AttemptRoot], Harness]
+    nobody: Mapping[str, object] = field(default_factory=dict)
 
 
 def run_attempt(
@@ -133,12 +139,11 @@ def run_attempt(
         if root is not None:
             remove_root(root)
         summary = server_log.summarize(server_log.ServerLog())
-        (record.directory / "server.log").touch(mode=0o644)
-        write_json(record.directory / "probe-summary.json", summary)
-        return AttemptEnd(started, now(), failure, summary, {}, {}, (), "")
+        failure = _stage_nothing(record, summary, steps.nobody, failure)
+        return AttemptEnd(started, now(), failure, summary, steps.nobody, {}, (), "")
     # It is staged before anything is removed: what an agent left behind can make that hard.
     harness.gathered.changed += changed
-    summary, failure = _stage(harness, root, record.directory, failure)
+    summary, failure = _stage(harness, root, record, failure)
     failure = harness.judge(summary, failure)
     agents = harness.agents()
     harness.gathered.leftovers += watch.family.end(root.path)
@@ -203,10 +208,29 @@ def _stage_log(
     return None
 
 
+def _stage_nothing(
+    record: CellRecord,
+    summary: Mapping[str, object],
+    nobody: Mapping[str, object],
+    failure: RunnerE2EError | None,
+) -> RunnerE2EError | None:
+    def write() -> None:
+        if nobody:
+            write_json(record.directory / "agents.json", nobody)
+        (record.directory / "server.log").touch(mode=0o644)
+        write_json(record.directory / _SUMMARY, summary)
+
+    try:
+        record.write_with_room(write)
+    except RunnerE2EError as error:
+        return failure or error
+    return failure
+
+
 def _stage(
-    harness: Harness, root: AttemptRoot, directory: Path, failure: RunnerE2EError | None
+    harness: Harness, root: AttemptRoot, record: CellRecord, failure: RunnerE2EError | None
 ) -> tuple[dict[str, object], RunnerE2EError | None]:
-    redactor = Redactor(harness.secrets)
+    redactor, directory = Redactor(harness.secrets), record.directory
     summary = server_log.summarize(server_log.ServerLog())
     try:
         failure = _stage_log(harness, root, directory, redactor) or failure
@@ -217,8 +241,8 @@ def _stage(
             f"The launch journal or the server's log cannot be read: {error}",
             "Read the messages of the wrapper",
         )
-    write_json(directory / "probe-summary.json", summary)
     try:
+        record.write_with_room(lambda: write_json(directory / _SUMMARY, summary))
         problem = harness.stage(directory, redactor)
     except RunnerE2EError as error:
         problem = error

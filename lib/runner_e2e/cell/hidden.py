@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 from pwd import getpwuid
 
+from runner_e2e.cell.command_request import CommandRequest
 from runner_e2e.cell.request import PROJECT, CellRequest
 from runner_e2e.cell.root import AttemptRoot
 from runner_e2e.errors import InputError, SandboxUnprovenError
@@ -44,10 +45,26 @@ def harness_places(request: CellRequest, root: AttemptRoot) -> HarnessPlaces:
         target=PurePosixPath(root.target if request.command is None else request.command.target),
         homes=tuple(PurePosixPath(home) for home in sorted(homes) if home.startswith("/")),
         evidence=PurePosixPath((request.evidence_parent / request.directory).resolve()),
+        # Its path holds the cell's name, level by level.
+        later=() if request.command is None else (_results(request.command),),
         extra=tuple(
             PurePosixPath(path) for path in (*(p.resolve() for p in request.hide), *_catalogs(request))
         ),
     )
+
+
+def _results(command: CommandRequest) -> PurePosixPath:
+    return PurePosixPath(command.target) / command.results
+
+
+def check_scratch(hidden: BaseHidden) -> None:
+    """Refuse what could be hidden only by closing a directory for temporary files to every agent."""
+    for path in paths([*hidden.required, *hidden.optional]):
+        if closes_scratch(path, PROJECT):
+            raise InputError(
+                f"{path} has to be hidden from agents, which would close /{path.parts[1]} to them",
+                "Put the target's checkout, the home directory and RUNNER_TEMP elsewhere than below /tmp",
+            )
 
 
 def _catalogs(request: CellRequest) -> list[Path]:

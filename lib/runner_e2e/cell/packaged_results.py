@@ -5,6 +5,7 @@ below an open directory, and no link is followed. No message holds a name of the
 behind a key, and whoever wrote a name may choose it.
 """
 
+import json
 import os
 import re
 import stat
@@ -14,11 +15,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from runner_e2e.cell.harness_result import MOST_BYTES, HarnessResult, Planned, parse_result
+from runner_e2e.cell.harness_result import MOST_BYTES, SCHEMA, HarnessResult, Planned, parse_result
 from runner_e2e.errors import FailureClass, HarnessFailureError
 from runner_e2e.evidence.bundle import Bundle, Limits, stage_tree
 from runner_e2e.evidence.redaction import Redactor
+from runner_e2e.evidence.sanitize_json import sanitize_json
 from runner_e2e.plan.ids import split_execution_id
+from runner_e2e.sandbox.kernel import O_PATH
 
 RESULT = "result.json"
 SERVER_LOG = "server.log"
@@ -42,7 +45,7 @@ _ATTEMPT = re.compile(r"attempt-([1-9][0-9]{0,3})", re.ASCII)
 # Files beside the directories, such as a campaign's summary; a harness has no reason for more.
 MOST_BESIDE = 1_000
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_LOOK = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
+_LOOK = O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
 _REMEDY = "Let the target's harness leave exactly one attempt of the cell below results-path"
 
 Named = Callable[[str], bool]
@@ -116,13 +119,52 @@ def finding_results(
 
 
 def stage_results(
-    results: Results, destination: Path, redactor: Redactor, limits: Limits | None = None
+    results: Results,
+    destination: Path,
+    redactor: Redactor,
+    limits: Limits | None = None,
+    *,
+    hides_names: bool = False,
 ) -> Bundle:
     """Copy what a harness packages into `destination`, which must not exist, without secrets.
 
-    Everything else is left out as `not-packaged`. The server's log is left to whoever assembles it.
+    Everything else is left out as `not-packaged`. The server's log is left to whoever assembles it. With
+    `hides_names`, for a cell behind a key, nothing is copied: its files hold the suite's, the profile's and
+    the case's names in many forms; of the result what names none is written anew.
     """
-    return stage_tree(results.directory, destination, redactor, limits, refuse=refuse_unpackaged)
+    if not hides_names:
+        return stage_tree(results.directory, destination, redactor, limits, refuse=refuse_unpackaged)
+    bundle = stage_tree(results.directory, destination, redactor, limits, refuse=_refuse_named)
+    bundle.unnamed += len(bundle.left_out)
+    bundle.left_out.clear()
+    if results.result is not None:
+        content = sanitize_json(json.dumps(describe_unnamed(results.result)).encode(), redactor)
+        if content is not None:
+            (destination / RESULT).write_bytes(content + b"\n")
+            bundle.files[RESULT] = RESULT
+    return bundle
+
+
+def _refuse_named(parts: Sequence[str]) -> str | None:
+    return refuse_unpackaged(parts) or "names-the-cell"
+
+
+def describe_unnamed(result: HarnessResult) -> dict[str, object]:
+    """Return what of a result names neither the cell nor what its agents were asked."""
+    return {
+        "schema": SCHEMA,
+        "attempt": result.attempt,
+        "status": result.status,
+        "cleanup": result.cleanup,
+        "failureClass": result.failure_class,
+        "runtimeMode": result.runtime_mode,
+        "startedAt": result.started_at,
+        "finishedAt": result.finished_at,
+        "durationMs": result.duration_ms,
+        "runIds": list(result.run_ids or ()),
+        "usage": None if result.usage is None else dict(result.usage),
+        "billing": None if result.billing is None else dict(result.billing),
+    }
 
 
 def refuse_unpackaged(parts: Sequence[str]) -> str | None:

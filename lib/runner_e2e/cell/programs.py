@@ -103,6 +103,10 @@ def check_runner(runner: Path | None, machine: str) -> None:
     """Refuse a native local cell without a runnerd that this machine (`uname -m`) can execute."""
     if runner is None:
         raise InputError("The cell is native, and there is no runnerd for it", _BUILD)
+    if not runner.is_absolute():
+        raise InputError(
+            f"The runnerd is named by a relative path: {runner}", f"Give {RUNNER_BINARY} as an absolute path"
+        )
     try:
         mode = runner.stat().st_mode
         if not stat.S_ISREG(mode) or not mode & 0o111 or not os.access(runner, os.X_OK):

@@ -4,13 +4,13 @@ import json
 import secrets
 from collections.abc import Sequence
 
-from runner_e2e.cell.agent_run import AgentRun, AttemptTimeoutError, Turn
+from runner_e2e.cell.agent_run import AgentRun, Turn
 from runner_e2e.cell.canaries import peer_places
 from runner_e2e.cell.control_plane import FINAL_RUN, ControlPlane
 from runner_e2e.cell.flow import ADAPTER, MOST_AGENTS, Flow
 from runner_e2e.cell.planting import token
 from runner_e2e.cell.processes import ServerProcess, wait_until
-from runner_e2e.errors import TransientInfrastructureError
+from runner_e2e.errors import AttemptTimeoutError, TransientInfrastructureError
 from runner_e2e.evidence.attempts import Place
 
 NAMES = ("ada", "ben", "cid", "dot")[:MOST_AGENTS]

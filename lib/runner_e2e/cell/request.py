@@ -16,6 +16,7 @@ from runner_e2e.evidence.artifact_names import map_name
 from runner_e2e.sandbox.rules import DEFAULT_MINIMUM, LOWEST_USABLE
 
 if TYPE_CHECKING:
+    from runner_e2e.cell.paperclip_request import PaperclipRequest
     from runner_e2e.plan.cells import Execution
 
 PROJECT = Path(__file__).resolve().parents[3]
@@ -53,8 +54,9 @@ class Status(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CellRequest:
-    """One cell to run; the reference's default cell needs no catalog. With `command` the target drives it.
+    """One cell to run; the reference's default cell needs no catalog.
 
+    With `command` the target drives it, with `built_in` it runs on an installed Paperclip.
     `key` names directories and artifacts; `definition` is the hash of the suite's definition; `catalog` is
     the file that describes the cell, to be hidden from agents. `environ` is the harness's own environment,
     of which no child gets more than the rules of `isolation` pass on. One attempt may take `deadline_s`, all
@@ -76,14 +78,17 @@ class CellRequest:
     retries: RetryPolicy = field(default_factory=RetryPolicy)
     sandboxed: bool = True
     command: CommandRequest | None = None
+    built_in: "PaperclipRequest | None" = None
     environ: Mapping[str, str] = field(default_factory=lambda: dict(os.environ), repr=False)
 
     def __post_init__(self) -> None:
         """Refuse what no cell can be run with."""
-        if self.harness != ("reference" if self.command is None else "command"):
+        kinds = {"command": self.command, "built-in": self.built_in}
+        asked = [name for name, what in kinds.items() if what is not None] or ["reference"]
+        if asked != [self.harness]:
             raise InputError(
                 f"The harness {self.harness!r} is not available in this version",
-                "Set harness to reference or command",
+                "Set harness to reference, command or built-in",
             )
         if self.minimum_abi < LOWEST_USABLE:
             raise InputError(
@@ -131,6 +136,27 @@ class CellRequest:
             key=execution.id if key is None else key,
             definition=execution.suite_definition_hash,
             flow=plan_flow(execution),
+            deadline_s=attempt_s(execution),
+            total_s=plan_total_s(job_minutes),
+            retries=read_policy(execution),
+        )
+
+    def for_paperclip(
+        self,
+        execution: "Execution",
+        built_in: "PaperclipRequest",
+        key: str | None = None,
+        job_minutes: int = 25,
+    ) -> "CellRequest":
+        """Return this request for a catalog's cell on an installed Paperclip, as `for_cell`."""
+        return replace(
+            self,
+            cell_id=execution.id,
+            key=execution.id if key is None else key,
+            definition=execution.suite_definition_hash,
+            harness="built-in",
+            built_in=built_in,
+            hide=(*self.hide, built_in.script.parent),
             deadline_s=attempt_s(execution),
             total_s=plan_total_s(job_minutes),
             retries=read_policy(execution),

@@ -17,9 +17,8 @@ from datetime import datetime
 from pathlib import Path, PurePosixPath
 from typing import Literal
 
-from runner_e2e.cell.agent_run import AttemptTimeoutError
 from runner_e2e.cell.record import now
-from runner_e2e.errors import RunnerE2EError, TransientInfrastructureError
+from runner_e2e.errors import AttemptTimeoutError, RunnerE2EError, TransientInfrastructureError
 from runner_e2e.isolation.control import ControlPaths
 
 MOST_BYTES = 64 << 10

@@ -6,15 +6,18 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from runner_e2e.cell.attempt import Attempt, AttemptEnd, Harness, Steps, Watch, run_attempt
 from runner_e2e.cell.children import read_descendants
 from runner_e2e.cell.command_request import CommandRequest
+from runner_e2e.cell.full_disk import write_with_room
+from runner_e2e.cell.judgement import agents_record
 from runner_e2e.cell.limits import Spending, build_summary, subtract_spent
 from runner_e2e.cell.modes import KeptModes
 from runner_e2e.cell.process_marks import ProcessMark, read_boot_id, read_mark
 from runner_e2e.cell.processes import Family
-from runner_e2e.cell.record import CellRecord
+from runner_e2e.cell.record import FILE_NAME, CellRecord, write_json
 from runner_e2e.cell.reference_attempt import ReferenceHarness
 from runner_e2e.cell.request import CellOutcome, CellRequest, Reporter, SilentReporter
 from runner_e2e.cell.retry import Retry, decide_retry
@@ -28,21 +31,33 @@ from runner_e2e.evidence.redaction import Redactor
 from runner_e2e.sandbox import domain
 from runner_e2e.sandbox.refusal import Refusal
 
+if TYPE_CHECKING:
+    from runner_e2e.cell.paperclip_request import PaperclipRequest
+
 OpenCommand = Callable[[Attempt, CommandRequest, Spending], Harness]
+OpenPaperclip = Callable[[Attempt, "PaperclipRequest"], Harness]
 
 
 def run_cell(
-    request: CellRequest, reporter: Reporter | None = None, open_command: OpenCommand | None = None
+    request: CellRequest,
+    reporter: Reporter | None = None,
+    open_command: OpenCommand | None = None,
+    open_paperclip: OpenPaperclip | None = None,
 ) -> CellOutcome:
     """Run the cell and stage its evidence; every end but a refused start leaves a final `cell.json`.
 
-    `open_command` makes the harness of a target's cell, `CommandHarness`: what that imports takes longer
-    than the reference needs altogether. Raises InputError when nothing was started: the evidence directory
+    `open_command` makes the harness of a target's cell, `CommandHarness`, and `open_paperclip` that of one on
+    an installed Paperclip, `PaperclipHarness`: what these import takes longer than the reference needs
+    altogether. Raises InputError when nothing was started: the evidence directory
     is taken or cannot be made.
     """
     if request.command is not None and open_command is None:
         raise ValueError("a target's cell needs its harness")
-    cell = _Cell(request, CellRecord.start(request), reporter or SilentReporter(), open_command)
+    if request.built_in is not None and open_paperclip is None:
+        raise ValueError("a cell on an installed Paperclip needs its harness")
+    cell = _Cell(
+        request, CellRecord.start(request), reporter or SilentReporter(), open_command, open_paperclip
+    )
     with cell.stopper.guarding():
         return cell.run()
 
@@ -54,12 +69,14 @@ class _Cell:
         record: CellRecord,
         reporter: Reporter,
         open_command: OpenCommand | None,
+        open_paperclip: OpenPaperclip | None,
     ) -> None:
         self.stopper = Stopper(self._note_stop)
         self._request = request
         self._record = record
         self._reporter = reporter
         self._open_command = open_command
+        self._open_paperclip = open_paperclip
         self._family = Family()
         self._spent: list[Mapping[str, object]] = []
         self._rows: list[dict[str, object]] = []
@@ -103,6 +120,8 @@ class _Cell:
                 deadline=min(self._deadline, time.monotonic() + self._request.deadline_s),
                 note_running=self._note_running,
             )
+            if self._request.built_in is not None and self._open_paperclip is not None:
+                return self._open_paperclip(attempt, self._request.built_in)
             if command is None or self._spending is None or self._open_command is None:
                 return ReferenceHarness(attempt)
             return self._open_command(attempt, command, self._spending)
@@ -111,7 +130,9 @@ class _Cell:
             require_host(self._request)
             self._family.adopt_orphans()
 
-        steps = Steps(prepare, announce, open_harness)
+        is_reference = self._request.harness == "reference"
+        nobody = agents_record(self._request.flow, []) if is_reference else {}
+        steps = Steps(prepare, announce, open_harness, nobody)
         end = run_attempt(steps, watch, self.stopper, self._record)
         self._secrets.update(end.secrets)
         self._root = None
@@ -218,5 +239,11 @@ def require_host(request: CellRequest) -> None:
 
 def finish_evidence(outcome: CellOutcome, probe_markdown: str) -> None:
     """Add the readable summary and, last, the manifest over all files."""
-    (outcome.evidence / "probe-summary.md").write_text(probe_markdown, encoding="utf-8")
-    manifest.write_manifest(outcome.evidence)
+
+    def write(dropped: Sequence[str]) -> None:
+        if dropped:
+            write_json(outcome.evidence / FILE_NAME, {**outcome.cell, "dropped": list(dropped)})
+        (outcome.evidence / "probe-summary.md").write_text(probe_markdown, encoding="utf-8")
+        manifest.write_manifest(outcome.evidence)
+
+    write_with_room(outcome.evidence, write)

@@ -9,7 +9,7 @@ import signal
 from collections.abc import Callable, Iterator
 from types import FrameType
 
-from runner_e2e.errors import CancelledError
+from runner_e2e.errors import CancelledError, RunnerE2EError
 
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -66,6 +66,8 @@ class Stopper:
             return
         self._stopped = True
         error = CancelledError(signum)
-        with contextlib.suppress(OSError):  # a note that cannot be written is no reason to go on
+        with contextlib.suppress(
+            OSError, RunnerE2EError
+        ):  # a note that cannot be written is no reason to go on
             self._note(error)
         raise error

@@ -1,9 +1,15 @@
 """How an error reads as the end of a cell. Pure."""
 
-from runner_e2e.cell.agent_run import AttemptTimeoutError
 from runner_e2e.cell.gathered import Gathered
 from runner_e2e.cell.request import Status
-from runner_e2e.errors import CancelledError, CleanupError, FailureClass, InputError, RunnerE2EError
+from runner_e2e.errors import (
+    AttemptTimeoutError,
+    CancelledError,
+    CleanupError,
+    FailureClass,
+    InputError,
+    RunnerE2EError,
+)
 
 
 def describe_result(

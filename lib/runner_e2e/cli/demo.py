@@ -86,8 +86,14 @@ def demo(*, no_sandbox: bool, as_json: bool, evidence: Path, preset: str, min_ab
         print_probe(out, outcome.probe)
         print_agents(out, outcome.agents, outcome.probe)
         files = sorted(path.name for path in outcome.evidence.iterdir())
-        print_verdict(out, outcome.cell, str(outcome.evidence), files)
+        print_verdict(out, outcome.cell, _show_place(outcome.evidence), files)
     return outcome.exit_code
+
+
+def _show_place(path: Path) -> str:
+    """Return a path as somebody here would type it."""
+    here = Path.cwd()
+    return str(path.relative_to(here) if path.is_relative_to(here) else path)
 
 
 def _document(host: dict[str, str], outcome: CellOutcome) -> dict[str, object]:

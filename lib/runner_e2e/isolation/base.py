@@ -49,7 +49,7 @@ _SHARED = frozenset(PurePosixPath(path) for path in ("/", "/tmp", "/var/tmp", "/
 
 @dataclass(frozen=True, slots=True)
 class HarnessPlaces:
-    """Where the harness lies on this host; paths are absolute."""
+    """Where the harness lies on this host; paths are absolute. `later` ones need not exist yet."""
 
     root: PurePosixPath
     project: PurePosixPath
@@ -58,6 +58,7 @@ class HarnessPlaces:
     homes: tuple[PurePosixPath, ...]
     evidence: PurePosixPath
     extra: tuple[PurePosixPath, ...] = ()
+    later: tuple[PurePosixPath, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +81,7 @@ def plan_base_hidden(places: HarnessPlaces, environ: Mapping[str, str]) -> BaseH
         optional.append(places.environment)
     if places.target is not None:
         optional += [places.target / "tests", places.target / ".git"]
+    optional += places.later
     optional += _runner_places(places, environ)
     for home in places.homes:
         optional += [home / name for name in HOME_CREDENTIALS]

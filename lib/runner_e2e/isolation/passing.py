@@ -70,7 +70,7 @@ def has_user(name: str, value: str) -> bool:
 
 def is_locale(name: str) -> bool:
     """Whether a variable says how text, times and numbers are written."""
-    return name in LOCALE or name.startswith(LOCALE_PREFIX)
+    return name in LOCALE or (name.startswith(LOCALE_PREFIX) and not is_secret_name(name))
 
 
 def allow_only(draft: Draft, allowed: Collection[str], passed: Collection[str]) -> None:

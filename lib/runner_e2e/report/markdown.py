@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Sequence
 from itertools import zip_longest
 
+from runner_e2e.report.cell_sections import build_sections, short_sections
 from runner_e2e.report.rows import (
     AgentRow,
     AttemptRow,
@@ -48,11 +49,12 @@ def cell_summary(cell: Record, probe: Record, agents: Record) -> tuple[str, ...]
     """Return a cell's summary in stages: complete, failures and counts, one line."""
     head = _head(cell)
     rows = agent_rows(agents)
-    full = [head, _agent_section(rows), probe_summary(probe)]
+    full = [head, *build_sections(cell, escape_markdown), _agent_section(rows), probe_summary(probe)]
     failed = [row for row in check_rows(probe) if row.problem]
     counts = Counter(row.observed for row in check_rows(probe))
     short = [
         head,
+        *short_sections(cell, escape_markdown),
         _reasons(probe),
         f"Checks: {_counted(counts)}.\n",
         _check_table(failed) if failed else "",

@@ -1,0 +1,1 @@
+"""Programs that steps of the tests' workflows start. They run by themselves."""
