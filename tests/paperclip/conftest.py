@@ -1,15 +1,30 @@
-"""The installed product, which `./scripts/test --paperclip` installs before these tests."""
+"""The installed product, which `./scripts/test --paperclip` installs before these tests, and who uses it."""
 
 from __future__ import annotations
 
 import os
+import pwd
+import shutil
+import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from runner_e2e.product.installation import find_installation
+pytest.register_assert_rewrite("e2e.checkout")
+
+from e2e.checkout import (  # noqa: E402 - see above
+    PROJECT,
+    Checkout,
+    copy_checkout,
+    find_interpreter,
+    private_directory,
+)
+from runner_e2e.product.installation import find_installation  # noqa: E402 - see above
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from runner_e2e.product.installation import Installation
 
 
@@ -18,3 +33,24 @@ def installation() -> Installation:
     found = find_installation(os.environ)
     assert found is not None, "run ./scripts/test --paperclip, which installs the product first"
     return found
+
+
+@pytest.fixture(scope="session")
+def ordinary() -> Iterator[Checkout]:
+    """The project for a user who is not root and whom the user database knows: the product needs both."""
+    if os.geteuid() != 0:
+        yield Checkout(PROJECT, Path(sys.executable))
+        return
+    uid = pwd.getpwnam("nobody").pw_uid
+    interpreter = find_interpreter(uid)
+    assert interpreter is not None, "no Python of this version can be run by the user nobody"
+    with private_directory("built-in") as place:
+        shutil.copytree(PROJECT / "catalogs", place / "catalogs")
+        yield copy_checkout(place, interpreter, uid)
+
+
+@pytest.fixture(scope="module")
+def desk() -> Iterator[Path]:
+    """A working directory that any user may enter."""
+    with private_directory("desk") as place:
+        yield place

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import stat
@@ -75,6 +76,17 @@ def test_an_instance_parent_may_hold_a_star(tmp_path: Path) -> None:
     assert read(configure(tmp_path, instance_parents=[parent])).instance_parents == [str(parent)]
 
 
+def test_a_replacement_is_known_by_the_digest_of_its_program(tmp_path: Path) -> None:
+    program = tmp_path / "opencode"
+    program.write_bytes(b"#!/bin/sh\n")
+    digest = hashlib.sha256(b"#!/bin/sh\n").hexdigest()
+
+    found = read(configure(tmp_path, replacements={"--opencode-executable": program}))
+
+    assert found.replacements == {"--opencode-executable": (str(program), digest)}
+    assert read(configure(tmp_path)).replacements == {}
+
+
 def change(path: Path, **fields: object) -> Path:
     path.write_text(json.dumps(json.loads(path.read_text()) | fields))
     return path
@@ -117,6 +129,13 @@ def test_a_field_of_another_type_is_refused(tmp_path: Path) -> None:
         {"levels": {"scopes": "prefered"}},
         {"levels": {"scopes": None}},
         {"levels": {"scope": "off"}},
+        {"replacements": None},
+        {"replacements": {"--opencode-executable": "/a"}},
+        {"replacements": {"--opencode-executable": {"path": "a", "sha256": "0"}}},
+        {"replacements": {"--opencode-executable": {"path": "/a\0", "sha256": "0"}}},
+        {"replacements": {"--opencode-executable": {"path": "/a", "sha256": 0}}},
+        {"replacements": {"--opencode-executable": {"path": "/a"}}},
+        {"replacements": {"--run-id": {"path": "/a", "sha256": "0"}}},
     ],
 )
 def test_a_configuration_with_a_slip_is_refused_and_not_read_generously(

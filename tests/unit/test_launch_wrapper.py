@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from runner_e2e.isolation.paths import RunScope, plan_run_scope
 from runner_e2e.launch import wrapper
 from runner_e2e.launch.entries import create_directory, create_file, list_directories
-from runner_e2e.launch.wrapper import own_environment, refuse_shared_claims
+from runner_e2e.launch.wrapper import own_environment, refuse_shared_claims, replace_programs
 from runner_e2e.sandbox.refusal import Refusal
 
 if TYPE_CHECKING:
@@ -265,3 +265,40 @@ def test_a_directory_that_cannot_be_listed_is_refused(tmp_path: Path) -> None:
             list_directories(str(tmp_path / name))
         assert caught.value.code == "ancestor-unlistable"
         assert caught.value.path == os.fsencode(tmp_path / name)
+
+
+OPTION = "--opencode-executable"
+REPLACEMENTS = {OPTION: ("/r/bin/opencode", "ab12")}
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        pytest.param(
+            ["--run-id", "r", OPTION, "/v/opencode", f"{OPTION}-sha256", "sha256:00", "--x"],
+            ["--run-id", "r", OPTION, "/r/bin/opencode", f"{OPTION}-sha256", "sha256:ab12", "--x"],
+            id="two-words",
+        ),
+        pytest.param(
+            [f"{OPTION}=/v/opencode", f"{OPTION}-sha256=sha256:00"],
+            [f"{OPTION}=/r/bin/opencode", f"{OPTION}-sha256=sha256:ab12"],
+            id="one-word",
+        ),
+        pytest.param([OPTION, OPTION], [OPTION, "/r/bin/opencode"], id="a-value-that-looks-like-it"),
+        pytest.param(
+            [OPTION, "/a", OPTION, "/b"], [OPTION, "/r/bin/opencode", OPTION, "/r/bin/opencode"], id="twice"
+        ),
+    ],
+)
+def test_a_replaced_program_goes_with_its_digest(given: list[str], expected: list[str]) -> None:
+    before = list(given)
+
+    assert replace_programs(given, REPLACEMENTS) == (expected, {OPTION: "/r/bin/opencode"})
+    assert given == before
+
+
+@pytest.mark.parametrize(
+    "given", [[], ["--build-metadata"], ["--opencode-proxy-command", "/n"], [f"{OPTION}-shaX", "/n"]]
+)
+def test_an_option_that_is_not_there_is_not_added(given: list[str]) -> None:
+    assert replace_programs(given, REPLACEMENTS) == (given, {})

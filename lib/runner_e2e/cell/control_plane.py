@@ -100,23 +100,23 @@ class ControlPlane:
 
     def comments(self, issue: str) -> list[str]:
         """Return the bodies of an issue's comments."""
-        return [str(row.get("body", "")) for row in _rows(self._get(f"/api/issues/{issue}/comments"))]
+        return [str(row.get("body", "")) for row in rows_of(self._get(f"/api/issues/{issue}/comments"))]
 
     def companies(self) -> list[str]:
         """Return the ids of all companies."""
-        return [str(row.get("id")) for row in _rows(self._get("/api/companies"))]
+        return [str(row.get("id")) for row in rows_of(self._get("/api/companies"))]
 
     def agents(self, company: str) -> list[Body]:
         """Return the agents of a company."""
-        return _rows(self._get(f"/api/companies/{company}/agents"))
+        return rows_of(self._get(f"/api/companies/{company}/agents"))
 
     def run_ids(self, company: str) -> list[str]:
         """Return the ids of all runs of a company."""
-        return [str(row.get("id")) for row in _rows(self._get(f"/api/companies/{company}/heartbeat-runs"))]
+        return [str(row.get("id")) for row in rows_of(self._get(f"/api/companies/{company}/heartbeat-runs"))]
 
     def runs(self, company: str, agent: str) -> list[Body]:
         """Return an agent's runs, each with its details."""
-        rows = _rows(self._get(f"/api/companies/{company}/heartbeat-runs", {"agentId": agent}))
+        rows = rows_of(self._get(f"/api/companies/{company}/heartbeat-runs", {"agentId": agent}))
         details = [self._get(f"/api/heartbeat-runs/{row['id']}") for row in rows]
         return [detail for detail in details if isinstance(detail, dict)]
 
@@ -154,7 +154,8 @@ def _unexpected(path: str, answer: httpx.Response) -> TransientInfrastructureErr
     )
 
 
-def _rows(value: object) -> list[Body]:
+def rows_of(value: object) -> list[Body]:
+    """Return the rows of an answer: a list, or the first list in a mapping."""
     if isinstance(value, dict):
         value = next((item for item in value.values() if isinstance(item, list)), [])
     return [row for row in value if isinstance(row, dict)] if isinstance(value, list) else []

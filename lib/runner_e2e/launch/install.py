@@ -1,5 +1,6 @@
 """Put the wrapper and its configuration into an attempt; runs in the harness, not in a launch."""
 
+import hashlib
 import json
 import os
 import subprocess
@@ -9,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from runner_e2e.errors import UnsupportedHostError
-from runner_e2e.launch.configuration import FILE_NAME, SCHEMA
+from runner_e2e.launch.configuration import FILE_NAME, REPLACEMENTS, SCHEMA
 
 WRAPPER_NAME = "paperclip-runnerd"
 JOURNAL_NAME = "launches.ndjson"
@@ -67,15 +68,17 @@ def write_configuration(  # noqa: PLR0913 - the fields of one file, keyword only
     levels: Mapping[str, str],
     writable: Sequence[Path] = (),
     keep_file_capabilities: bool = False,
+    replacements: Mapping[str, Path] | None = None,
 ) -> Path:
     """Write the wrapper's configuration for one server start, atomically; return the journal's path.
 
     An instance parent is canonical. Where the instance comes later, in a temporary root whose name the
-    target chooses, the segment of that name is `*`.
+    target chooses, the segment of that name is `*`. `replacements` are programs that runnerd starts
+    instead of those that the server names, by its option; each is taken as it is at this moment.
     """
     private = root / "private"
     journal = private / JOURNAL_NAME
-    content = {
+    content: dict[str, object] = {
         "schema": SCHEMA,
         "runner": str(runner),
         "journal": str(journal),
@@ -90,6 +93,11 @@ def write_configuration(  # noqa: PLR0913 - the fields of one file, keyword only
         "levels": dict(levels),
         "keepFileCapabilities": keep_file_capabilities,
     }
+    if replacements:
+        content[REPLACEMENTS] = {
+            option: {"path": str(path), "sha256": hashlib.sha256(path.read_bytes()).hexdigest()}
+            for option, path in replacements.items()
+        }
     with tempfile.NamedTemporaryFile("w", dir=private, delete=False, encoding="ascii") as file:
         json.dump(content, file)
     Path(file.name).replace(private / FILE_NAME)

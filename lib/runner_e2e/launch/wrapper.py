@@ -59,6 +59,9 @@ def _launch(
     arguments: list[str],
 ) -> Refusal:
     environment = execute.read_environment()
+    replaced: dict[str, str] = {}
+    if settings.replacements:
+        arguments, replaced = replace_programs(arguments, settings.replacements)
     scope = plan_run_scope(
         arguments, _trace_path(environment), settings.instance_parents, settings.scratch_root
     )
@@ -97,11 +100,41 @@ def _launch(
         settings.minimum_abi, settings.levels, keep_file_capabilities=settings.keep_file_capabilities
     )
     done = launcher.enforce(the_plan, strictness)
-    journal.append_record(
-        descriptor, _launch_record(settings.boot, launch, scope, the_plan, strictness, done)
-    )
+    record = _launch_record(settings.boot, launch, scope, the_plan, strictness, done)
+    if replaced:
+        record["replaced"] = replaced
+    journal.append_record(descriptor, record)
     command = [runner, *(os.fsencode(argument) for argument in arguments)]
     return execute.become(candidates, command, environment)
+
+
+def replace_programs(
+    arguments: list[str], replacements: dict[str, tuple[str, str]]
+) -> tuple[list[str], dict[str, str]]:
+    """Return runnerd's arguments with other programs, and for each option that was met its new program.
+
+    The option's `-sha256` gets the digest that the harness took of the program: runnerd compares it. An
+    option that is not there is not added; both ways to write one are known.
+    """
+    values = {}
+    for option, (path, digest) in replacements.items():
+        values[option] = path
+        values[f"{option}-sha256"] = f"sha256:{digest}"
+    changed = list(arguments)
+    replaced = {}
+    position = 0
+    while position < len(changed):
+        name, joined, _ = changed[position].partition("=")
+        if name in values:
+            if joined:
+                changed[position] = f"{name}={values[name]}"
+            elif position + 1 < len(changed):
+                position += 1
+                changed[position] = values[name]
+            if name in replacements:
+                replaced[name] = values[name]
+        position += 1
+    return changed, replaced
 
 
 def refuse_shared_claims(scope: RunScope, records: list[dict[str, object]]) -> None:

@@ -1,0 +1,104 @@
+"""Who starts the real server of an attempt, starts it anew when the desk is asked to, and stops it."""
+
+import contextlib
+from types import TracebackType
+from typing import Self
+
+from runner_e2e.cell.attempt import Attempt
+from runner_e2e.cell.paperclip_api import PaperclipApi
+from runner_e2e.cell.paperclip_judgement import PaperclipGathered
+from runner_e2e.cell.paperclip_request import PaperclipRequest
+from runner_e2e.cell.paperclip_server import RunnersOf, ServerOrder, running_paperclip
+from runner_e2e.cell.paperclip_stage import Stage, configure, require_proven
+from runner_e2e.cell.process_marks import read_mark
+from runner_e2e.cell.processes import ServerProcess
+from runner_e2e.cell.reference_server import server_log
+from runner_e2e.cell.restarts import RestartDesk
+from runner_e2e.launch.configuration import FILE_NAME
+
+
+class PaperclipOwner:
+    """Owns the server starts of one attempt, each of them probed before; `failure` is why one failed."""
+
+    def __init__(
+        self,
+        attempt: Attempt,
+        request: PaperclipRequest,
+        stage: Stage,
+        gathered: PaperclipGathered,
+        desk: RestartDesk,
+    ) -> None:
+        self.failure: Exception | None = None
+        self._attempt = attempt
+        self._request = request
+        self._stage = stage
+        self._gathered = gathered
+        self._desk = desk
+        self._stack = contextlib.ExitStack()
+        self._running: tuple[ServerProcess, PaperclipApi, RunnersOf] | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stack.close()
+
+    @property
+    def boot(self) -> int:
+        """The number of server starts that were probed so far."""
+        return len(self._gathered.probes)
+
+    @property
+    def running(self) -> tuple[ServerProcess, PaperclipApi]:
+        """Return the server and a client of it; raises RuntimeError when there is none."""
+        if self._running is None:
+            raise RuntimeError("no server runs")
+        return self._running[:2]
+
+    def start(self) -> None:
+        """Probe the isolation, start the server and wait until it is ready."""
+        attempt, stage = self._attempt, self._stage
+        attempt.reporter.phase("Probing the isolation")
+        number = self.boot + 1
+        probe = configure(attempt, self._request, stage, number)
+        self._gathered.probes.append(probe)
+        attempt.watch.modes.keep([attempt.root.private / FILE_NAME])
+        if attempt.request.sandboxed:
+            require_proven(probe)
+        attempt.reporter.phase(f"Starting the server{' again' if number > 1 else ''}")
+        order = ServerOrder(
+            self._request.installation,
+            stage.places,
+            stage.binary,
+            self._gathered.generated,
+            attempt.request.environ,
+        )
+        log = server_log(attempt.root, number)
+        server, api = self._stack.enter_context(running_paperclip(order, log, attempt.deadline))
+        attempt.watch.family.spare()
+        self._running = server, api, RunnersOf(server)
+        mark = read_mark(server.pid)
+        attempt.note_running([mark] if mark else [])
+
+    def serve(self) -> None:
+        """Answer a request for a restart, if there is one."""
+        request = self._desk.poll()
+        if request is None:
+            return
+        try:
+            self.end_runners()
+            self._running = None
+            self._stack.close()
+            self.start()
+        except Exception as error:  # noqa: BLE001 - whatever it is, who asked is told, and raises it
+            self.failure = error
+            self._desk.acknowledge(request, "failed", str(error))
+        else:
+            self._desk.acknowledge(request, "ready")
+
+    def end_runners(self) -> None:
+        """End what is left of runs that have ended."""
+        if self._running is not None:
+            self._gathered.leftovers += self._running[2].end()
