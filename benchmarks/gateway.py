@@ -28,9 +28,10 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from runner_e2e.gateway.rates import Rate, RateCard
-from runner_e2e.gateway.server import listening, running_gateway
+from runner_e2e.gateway.server import running_gateway
 from runner_e2e.gateway.settings import GatewaySettings
 from runner_e2e.gateway.upstream import build_upstream
+from runner_e2e.serving import listening
 
 KEY = "sk-benchmark-0123456789"
 CARD = RateCard({"model": Rate(Decimal(1), Decimal(2), max_output_tokens=1000)})
