@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import random
 import shutil
 import signal
 import subprocess
@@ -27,6 +29,7 @@ CODEX = "breadth.codex-native.local.first-task"
 ONLY_ONCE = "breadth.native.local.only-once"
 TIMED = PROJECT / "tests/e2e/programs/timed_cell.py"
 SWEEP = PROJECT / "entrypoints/sweep_cell.py"
+KILLS = 6
 
 
 @pytest.fixture(scope="module")
@@ -217,6 +220,50 @@ def test_after_a_kill_the_sweep_finds_nothing_running_and_finishes_the_record(ow
     assert not root.exists()
     surroundings.assert_clean()
     assert_absent(Done(ended, started.desk, started.secrets), *started.secrets)
+
+
+def test_after_a_kill_at_any_moment_nothing_of_a_hostile_harness_is_left(own: Workshop) -> None:
+    seed = int.from_bytes(os.urandom(4))
+    chance = random.Random(seed)
+    for number in range(KILLS):
+        kill_a_hostile_cell(own, chance.uniform(0.2, 4.0), f"seed {seed}, round {number}")
+
+
+def kill_a_hostile_cell(workshop: Workshop, after_s: float, told: str) -> None:
+    """Kill run-cell after a while, whatever it is doing; sweep, and look for what it left."""
+    surroundings = Surroundings()
+    desk = workshop.desk()
+    mischief = {
+        "stdout": "::set-output name=verdict::passed\n##[error]{credential}\n",
+        "stderr": "::add-mask::a\r::stop-commands::b\n{credential-base64}\n",
+        "daemon": str(desk.open / "daemon"),
+        "ignore_signals": True,
+        "hang": "serving",
+    }
+    started = workshop.start(NATIVE, mischief, desk=desk)
+    with started:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            started.process.wait(after_s)
+        surroundings.note(started.process.pid)
+        started.process.kill()
+        ended = finish(started.process)
+    environ = {"RUNNER_TEMP": str(desk.temporary)}
+    sweep = [str(workshop.checkout.python), "-I", str(SWEEP)]
+    swept = workshop.checkout.run(sweep, desk.path, environ)
+    shutil.rmtree(workshop.target.results, ignore_errors=True)
+
+    record = desk.record()
+    if record:  # it may have been killed before it began
+        assert record["status"] in ("failed", "cancelled"), told
+        assert record.get("running") is None, told
+        assert swept.status == record["exitCode"], (told, swept)
+    surroundings.assert_clean()
+    done = Done(ended, desk, started.secrets)
+    assert_absent(done, *started.secrets)
+    lines = done.log.splitlines()
+    assert not [
+        line for line in lines if line.startswith(("::set-output", "::stop-commands")) or "##[" in line
+    ]
 
 
 # A full disk
