@@ -36,7 +36,7 @@ from runner_e2e.cell.processes import ServerProcess, wait_until
 from runner_e2e.cell.record import write_json
 from runner_e2e.cell.reference_server import changed_files, digest_files, generate_secrets, server_log
 from runner_e2e.cell.restarts import RestartDesk, await_acknowledgement, request_restart, require_ready
-from runner_e2e.errors import RunnerE2EError, SandboxUnprovenError
+from runner_e2e.errors import InputError, RunnerE2EError, SandboxUnprovenError, TransientInfrastructureError
 from runner_e2e.evidence import server_log as log_of
 from runner_e2e.evidence.redaction import Redactor
 from runner_e2e.evidence.sanitize_json import sanitize_json
@@ -166,15 +166,26 @@ class PaperclipHarness:
             company = api.create_company(f"Company {secrets.token_hex(4)}")
             self._plant(stage, server, api, company)
             gathered.aliases = scan_for_aliases(root, stage.hidden)
-            with running_model(
-                self._request.script, root.private / _MODEL_LOG, self._values(stage), port=stage.model_port
-            ) as model:
+            with contextlib.ExitStack() as stack:
+                model = self._start_model(stage, stack)
                 self._take_turns(stage, owner, control, company)
                 self._take_over(model)
             attempt.reporter.phase("Judging what they wrote")
             owner.end_runners()
             gathered.foreign = find_foreign(owner.running[1], company, stage.workers)
         return company
+
+    def _start_model(self, stage: Stage, stack: contextlib.ExitStack) -> Model:
+        """Play the script until the stack ends; it was checked, so that only its port can be in the way."""
+        log = self._attempt.root.private / _MODEL_LOG
+        playing = running_model(self._request.script, log, self._values(stage), port=stage.model_port)
+        try:
+            return stack.enter_context(playing)
+        except InputError as error:
+            raise TransientInfrastructureError(
+                f"The scripted model could not be started on port {stage.model_port}",
+                "Run the cell again: something else took the port meanwhile",
+            ) from error
 
     def _take_turns(self, stage: Stage, owner: PaperclipOwner, control: ControlPaths, company: str) -> None:
         """Let the agents take their turns, as long as each comes to what it should."""
