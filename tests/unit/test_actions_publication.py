@@ -74,7 +74,7 @@ def test_a_passed_cell_sets_outputs_and_no_annotation(step: Step) -> None:
     }
     assert step.summary_file.read_text().startswith("# ")
     assert "run&#58;secrets" in step.summary_file.read_text()
-    assert step.log.getvalue() == ""
+    assert step.log.getvalue() == "passed: fine\n"
 
 
 def test_a_failed_cell_is_annotated_and_its_message_stays_text(step: Step) -> None:

@@ -52,6 +52,8 @@ def publish_outcome(surface: ActionSurface, outcome: CellOutcome) -> None:
     surface.output("probe-status", outcome.probe_status)
     surface.output("summary-path", str(outcome.evidence / "probe-summary.md"))
     surface.summary(*cell_summary(outcome.cell, outcome.probe, outcome.agents))
+    if outcome.exit_code == 0 and not surface.for_person:
+        surface.line(f"passed: {outcome.message}")
     if outcome.exit_code != 0:
         surface.error(f"{failure}: {outcome.message}", TITLE)
 

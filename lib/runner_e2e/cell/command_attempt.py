@@ -62,8 +62,6 @@ _LOG = "harness.log"
 class CommandHarness:
     """Drives an attempt by the target's own command."""
 
-    success = "The target's harness reports success, and nothing hidden was reached."
-
     def __init__(self, attempt: Attempt, command: CommandRequest, spending: Spending) -> None:
         self.gathered = CommandGathered()
         self._attempt = attempt
@@ -77,6 +75,13 @@ class CommandHarness:
         self._driven = Driven()
         self._gateway: Running | None = None
         self._log: HarnessLog | None = None
+
+    @property
+    def success(self) -> str:
+        """Say what is known of a pass; without a domain nothing is known of what agents reached."""
+        if self._sandbox is Sandbox.NONE:
+            return "The target's harness reports success. Isolation does not apply to this cell."
+        return "The target's harness reports success, and nothing hidden was reached."
 
     @property
     def secrets(self) -> Collection[str]:

@@ -1,6 +1,8 @@
 """The results that a target's harness left: held while they are read, staged, judged, and removed."""
 
+import contextlib
 import os
+import signal
 from contextlib import ExitStack
 from itertools import islice
 from pathlib import Path
@@ -100,7 +102,7 @@ class TargetResults:
             return _build_failure(
                 classify_end(status, redactor.redact(tail), timed_out=False),
                 redactor,
-                f"The target's harness reports success and ended with status {status}",
+                f"The target's harness reports success and {describe_status(status)}",
             )
         return None
 
@@ -124,8 +126,18 @@ class TargetResults:
         return _build_failure(
             classify_end(0 if status is None else status, redactor.redact(tail), timed_out=False),
             redactor,
-            f"The target's harness ended with status {status}. {said}",
+            f"The target's harness {describe_status(status)}. {said}",
         )
+
+
+def describe_status(status: int | None) -> str:
+    """Return how a process ended, for people."""
+    if status is None:
+        return "did not end by itself"
+    with contextlib.suppress(ValueError):
+        if status > 128:
+            return f"was ended by {signal.Signals(status - 128).name}"
+    return f"ended with status {status}"
 
 
 def _list_directories(place: Path) -> list[Path]:

@@ -37,6 +37,8 @@ def attempt_section(cell: Record, escape: Escape) -> str:
 def access_section(cell: Record, escape: Escape) -> str:
     """Return what the agents of a target's cell tried, and how much of their words was searched."""
     found = cell.get("contamination")
+    if cell.get("sandbox") == "not-applicable":
+        return "Isolation does not apply to this cell: it starts nothing that our wrapper could restrict.\n"
     verdict = _VERDICTS.get(text(found, "verdict")) if isinstance(found, Mapping) else None
     if not isinstance(found, Mapping) or verdict is None:
         return ""
