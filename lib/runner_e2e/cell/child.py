@@ -20,6 +20,7 @@ from runner_e2e.cell.warden_channel import (
     CLOSE_TIMEOUT_S,
     Reports,
     build_order,
+    kill_below,
     kill_living,
     start_command,
     start_warden,
@@ -77,17 +78,25 @@ class Child:
     def stop(self, grace_s: float = TERM_GRACE_S, meanwhile: Callable[[float], object] | None = None) -> None:
         """End the command's group: SIGTERM, SIGKILL once the grace is over; nothing when none of it lives.
 
-        Takes no longer than the grace and one second. `meanwhile(timeout_s)` is called over and over and
-        should read the streams: who tells at its end more than a pipe holds would else be killed for it.
+        Takes no longer than the grace and one and a half seconds. `meanwhile(timeout_s)` is called over
+        and over and should read the streams: who tells at its end more than a pipe holds would else be
+        killed for it.
         """
         for signum, limit_s in ((signal.SIGTERM, grace_s), (signal.SIGKILL, KILL_GRACE_S)):
             deadline = time.monotonic() + limit_s
             if not self._group_runs():
-                return
+                break
             self._signal_group(signum)
             self._signal_group(signal.SIGCONT)  # a stopped process would take no other
             while (left_s := deadline - time.monotonic()) > 0 and self._group_runs():
                 (meanwhile or self._take)(min(left_s, _STEP_S))
+        self._await_status()
+
+    def _await_status(self) -> None:
+        """Wait a moment for the warden to tell how the command ended, which it has."""
+        deadline = time.monotonic() + _ANSWER_S
+        while not is_running(self.mark) and self.poll() is None and time.monotonic() < deadline:
+            self._take(_STEP_S)
 
     def await_group(self, limit_s: float, meanwhile: Callable[[float], object]) -> None:
         """Wait until the command's group has ended by itself, at most so long."""
@@ -169,6 +178,7 @@ class Child:
             return
         self.warden_lost = True
         self._status = _KILLED if self._status is None else self._status
+        kill_below(self._process.pid)
         self._process.kill()
         self._process.wait()  # its children are this process's then, if it is a subreaper
         self._signal_group(signal.SIGKILL)

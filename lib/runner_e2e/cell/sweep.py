@@ -8,6 +8,7 @@ import contextlib
 import os
 import re
 import stat
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,6 +32,7 @@ from runner_e2e.cell.unfinished import Record, Remains, finish_record, needs_swe
 from runner_e2e.errors import FailureClass, RunnerE2EError
 from runner_e2e.launch.install import ROOT_PREFIX
 
+_STAYS_AWAY_S, _LOOK_S = 0.5, 0.05
 _ROOT_NAME = re.compile(re.escape(ROOT_PREFIX) + r"[a-z0-9_]{8}")  # as mkdtemp makes it
 
 
@@ -173,15 +175,32 @@ def _end_attempt(running: Running | None, parent: Path, problem: str) -> Remains
         return Remains(
             end_remains(marks, None), False, "What it names as its directory is none of an attempt"
         )
-    root = AttemptRoot(Path(running.root), "")
     ended = end_remains(marks, running.root)
-    problem = _refuse_root(root.path)
-    if problem:
-        return Remains(ended, False, problem)
-    places = (root.path, *_beside(root.path))
-    left = [what for one in places if (what := remove_root(AttemptRoot(one, ""))) is not None]
-    problem = f"The attempt's directory could not be removed: {', '.join(left)}" if left else ""
-    return Remains(ended, not left, problem)
+    return _remove_for_good(Path(running.root), ended)
+
+
+def _remove_for_good(root: Path, ended: Ended) -> Remains:
+    """Remove an attempt's directories, and look whether they stay away.
+
+    What was about to become another program when it was looked for named the attempt nowhere, and may
+    make them anew: it does now.
+    """
+    deadline = time.monotonic() + _STAYS_AWAY_S
+    while True:
+        problem = _refuse_root(root)
+        if problem:
+            return Remains(ended, False, problem)
+        places = [one for one in (root, *_beside(root)) if os.path.lexists(one)]
+        left = [what for one in places if (what := remove_root(AttemptRoot(one, ""))) is not None]
+        if left:
+            problem = f"The attempt's directory could not be removed: {', '.join(left)}"
+            return Remains(ended, False, problem)
+        if time.monotonic() >= deadline:
+            return Remains(ended, True, "")
+        time.sleep(_LOOK_S)
+        if places:
+            more = end_remains(frozenset(), str(root))
+            ended = Ended(tuple(dict.fromkeys((*ended.ended, *more.ended))), more.left)
 
 
 def _beside(root: Path) -> list[Path]:

@@ -22,6 +22,7 @@ from runner_e2e.errors import RunnerE2EError, TransientInfrastructureError
 WARDEN = Path(__file__).with_name("warden.py")
 START_TIMEOUT_S = 60.0
 CLOSE_TIMEOUT_S = 2.0
+_KILL_BELOW_S, _PAUSE_S = 1.0, 0.02
 # Where the interpreter's own library may lie. No other variable reaches the warden.
 _LIBRARY_PATH = "LD_LIBRARY_PATH"
 
@@ -160,10 +161,17 @@ def end_warden(process: subprocess.Popen[bytes], reports: Reports) -> None:
     try:
         process.wait(CLOSE_TIMEOUT_S)
     except subprocess.TimeoutExpired:
-        with contextlib.suppress(OSError):
-            kill_living(process.pid)
+        kill_below(process.pid)
         process.kill()
         process.wait()
+
+
+def kill_below(warden: int) -> None:
+    """Kill what lives below a warden that is about to die, for a second at most: nobody else will."""
+    deadline = time.monotonic() + _KILL_BELOW_S
+    with contextlib.suppress(OSError):
+        while kill_living(warden) and time.monotonic() < deadline:
+            time.sleep(_PAUSE_S)
 
 
 def kill_living(ancestor: int) -> list[int]:
