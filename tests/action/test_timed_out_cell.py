@@ -9,8 +9,8 @@ from runner_e2e.evidence.redaction import Redactor
 from runner_e2e.evidence.verify import verify_artifact
 from runner_e2e.plan.catalog import find_catalog
 
-CELL = "continuation.scripted.local.turns.six"
-USUAL, SHORT = "{local: 300000, daytona: 1200000}", "{local: 1000, daytona: 1200000}"
+CELL = "restarts.scripted.local.boots.three"  # three starts of a server take seconds
+USUAL, SHORT = "{local: 240000, daytona: 900000}", "{local: 1000, daytona: 900000}"
 
 
 def test_a_cell_that_takes_too_long_is_tried_again_and_ends_as_timed_out(

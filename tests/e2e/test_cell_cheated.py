@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from typing import TYPE_CHECKING
 
 import psutil
@@ -192,4 +193,7 @@ def test_what_an_agent_leaves_running_does_not_outlive_the_cell(
     for process in left:
         process.kill()
     assert left == []
+    cell = evidence_in(desk).cell
+    assert cell["failureClass"] == "cleanup_failure"
     assert surroundings.before is not None
+    shutil.rmtree(cell["root"])  # kept, for whoever asks what was left

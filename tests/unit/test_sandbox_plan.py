@@ -167,7 +167,8 @@ def outcome(top: bytes, hide: Sequence[bytes], expose: Sequence[bytes], optional
         plan = plan_of(top, hide, expose, optional)
     except Refusal as refusal:
         return refusal.code
-    return frozenset(plan.hidden), frozenset(plan.exposed), str(sorted(plan.withheld.items()))
+    withheld = frozenset((parent, frozenset(names)) for parent, names in plan.withheld.items())
+    return frozenset(plan.hidden), frozenset(plan.exposed), withheld
 
 
 @settings(deadline=None)
