@@ -551,3 +551,27 @@ def find_below(pid: int) -> list[ProcessMark]:
     for one in found:
         found += [child for child, row in seen.items() if row.parent == one and row.alive]
     return [seen[one].mark for one in found[1:]]
+
+
+def test_a_directory_that_is_made_anew_in_the_moment_of_the_sweep_is_removed_again(left: Left) -> None:
+    """As by a program that named the attempt nowhere when it was looked for."""
+    left.write_running()
+    remake = 'read -r root; while [ -e "$root" ]; do :; done; umask 077; mkdir "$root"'
+    # Its input tells it the path: no word and no variable of it names the attempt.
+    maker = subprocess.Popen(
+        ["/bin/sh", "-c", remake],
+        stdin=subprocess.PIPE,
+        env={},
+        cwd="/",
+        text=True,
+        start_new_session=True,
+    )
+    assert maker.stdin is not None
+    maker.stdin.write(f"{left.root}\n")
+    maker.stdin.close()
+    time.sleep(0.1)
+
+    swept = left.sweep()
+
+    assert maker.wait(20) == 0
+    assert_swept(left, swept, 0)
