@@ -66,6 +66,11 @@ class Step:
             yield process
         finally:
             if process.poll() is None:
+                # A cell that is told to end removes its attempt's directory.
+                process.terminate()
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    process.wait(DEADLINE_S)
+            if process.poll() is None:
                 os.killpg(process.pid, signal.SIGKILL)
                 process.wait()
 
@@ -148,7 +153,10 @@ def test_a_killed_cell_has_named_evidence_that_says_it_was_started(step: Step) -
             with contextlib.suppress(psutil.NoSuchProcess):
                 one.kill()
         psutil.wait_procs(descendants)
-    shutil.rmtree(Path(home).parent)
+    # The attempt's directory, and the one beside it that stands for another attempt's.
+    root = Path(home).parent
+    for left in (root, *root.parent.glob(f"{root.name}-*")):
+        shutil.rmtree(left)
 
     assert step.outputs["artifact-name"].endswith(DEFAULT_CELL)
     assert Path(step.outputs["evidence-path"]) == step.evidence

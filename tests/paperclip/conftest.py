@@ -37,13 +37,17 @@ def installation() -> Installation:
 
 @pytest.fixture(scope="session")
 def ordinary() -> Iterator[Checkout]:
-    """The project for a user who is not root and whom the user database knows: the product needs both."""
+    """The project for a user who is not root and whom the user database knows: the product needs both.
+
+    RUNNER_E2E_TEST_USER names another one than nobody, so that several runs of these tests can share a machine.
+    """
     if os.geteuid() != 0:
         yield Checkout(PROJECT, Path(sys.executable))
         return
-    uid = pwd.getpwnam("nobody").pw_uid
+    name = os.environ.get("RUNNER_E2E_TEST_USER", "nobody")
+    uid = pwd.getpwnam(name).pw_uid
     interpreter = find_interpreter(uid)
-    assert interpreter is not None, "no Python of this version can be run by the user nobody"
+    assert interpreter is not None, f"no Python of this version can be run by the user {name}"
     with private_directory("built-in") as place:
         shutil.copytree(PROJECT / "catalogs", place / "catalogs")
         yield copy_checkout(place, interpreter, uid)
