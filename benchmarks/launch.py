@@ -225,6 +225,19 @@ def scan_cost(top: Path, files: int, runs: int, python: Path) -> None:
     print(f"  {(scanning.median_ms - plain.median_ms) * 1000 / files:.2f} µs a file")
 
 
+def port_cost(top: Path, runs: int, python: Path) -> None:
+    """Print what closing TCP ports adds to a launch: one rule for each port that stays open."""
+    hidden = make_tree(top, SMALL)
+    plain = Case("without --close-port", launcher_command(python, hidden))
+    one = Case("with one closed port", launcher_command(python, hidden, "--close-port", "5432"))
+    ports = [word for port in range(5432, 5442) for word in ("--close-port", str(port))]
+    ten = Case("with ten closed ports", launcher_command(python, hidden, *ports))
+    print(f"\nClosed TCP ports, {SMALL} siblings, {runs} runs each")
+    interleave([plain, one, ten], runs)
+    report([plain, one, ten], plain)
+    print(f"  => {one.median_ms - plain.median_ms:.0f} ms for the first closed port")
+
+
 def main() -> int:
     """Run the benchmark."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
@@ -252,6 +265,7 @@ def main() -> int:
         print(f"  => {each_us:.2f} µs for each further sibling")
         shutil.rmtree(top / "large")
         scan_cost(top / "scan", 50_000, few, python)
+        port_cost(top / "ports", arguments.runs, python)
     return 0
 
 

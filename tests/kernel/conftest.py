@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 # What asserts for the tests has to be named before it is imported.
-pytest.register_assert_rewrite("kernel.harness", "kernel.launching", "kernel.results")
+pytest.register_assert_rewrite("kernel.harness", "kernel.launching", "kernel.results", "kernel.tcp")
 
 from kernel.harness import SEARCH_PATH, Box, Identity, Installation  # noqa: E402 - see above
 from kernel.programs.kernel_calls import landlock_abi  # noqa: E402 - see above

@@ -27,7 +27,8 @@ class Launcher:
     """An attempt with a wrapper, beside `place/beside` and apart from `outside`.
 
     Relative to the attempt, `instances` is where the instance lies and `parent` what the wrapper is told
-    of it. `words` stand for those of an ordinary launch, `cwd` for the workspace.
+    of it. `words` stand for those of an ordinary launch, `cwd` for the workspace, and `wrapper` for that of
+    runnerd.
     """
 
     place: Path
@@ -39,6 +40,7 @@ class Launcher:
     words: tuple[Arg, ...] = ()
     cwd: Path | None = None
     stdin: int = subprocess.DEVNULL
+    wrapper: str = "paperclip-runnerd"
 
     @property
     def root(self) -> Path:
@@ -60,7 +62,13 @@ class Launcher:
         """The words of an ordinary launch, of the run `r` in the session `s`."""
         return ("--state-dir", self.instance / STATE, "--session-id", "s", "--run-id", "r")
 
-    def configure(self, *, hide: Sequence[Path] = (), writable: Sequence[Path] = ()) -> None:
+    def configure(
+        self,
+        *,
+        hide: Sequence[Path] = (),
+        writable: Sequence[Path] = (),
+        close_ports: Sequence[int] = (),
+    ) -> None:
         """Write the wrapper's configuration, as a harness does once before its server starts."""
         write_configuration(
             self.root,
@@ -72,6 +80,7 @@ class Launcher:
             minimum_abi=6,
             levels={},
             writable=writable,
+            close_ports=close_ports,
         )
 
     @contextmanager
@@ -82,7 +91,7 @@ class Launcher:
         self.hand_over()
         # Beside an inert launcher there is no wrapper either.
         inert = bool(os.environ.get("RUNNER_E2E_TEST_LAUNCHER"))
-        name = "paperclip-runnerd" if sandboxed and not inert else "runner"
+        name = self.wrapper if sandboxed and not inert else "runner"
         words = [self.root / "bin" / name, *(self.words or self.own_words), "--", *command]
         uid = self.identity.uid if os.geteuid() == 0 else None
         with subprocess.Popen(
@@ -162,10 +171,16 @@ def write(path: Path, text: str = SECRET) -> Path:
     return path
 
 
+def make_workspace(launcher: Launcher) -> None:
+    """Make the workspace, and the run's log as the server does: by it a launch knows which agent it is of."""
+    launcher.workspace.mkdir(parents=True, exist_ok=True)
+    write(launcher.instance / "data/run-logs/company" / launcher.workspace.name / "r.ndjson", "")
+
+
 def install(launcher: Launcher) -> None:
     """Put the wrapper, its configuration and a runner into the attempt, and make the workspace."""
     project = launcher.installation.programs.parents[1]
     install_wrapper(launcher.root, project, Path(launcher.installation.python))
     write(launcher.root / "bin" / "runner", RUNNER).chmod(0o755)
-    launcher.workspace.mkdir(parents=True)
+    make_workspace(launcher)
     launcher.configure()

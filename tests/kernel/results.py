@@ -94,6 +94,7 @@ class Plan:
     hidden: tuple[Path, ...]
     spellings: tuple[Path, ...]
     exposed: tuple[Path, ...]
+    closed_ports: tuple[int, ...]
     ancestors: tuple[Path, ...]
     grants: tuple[Path, ...]
     protections: tuple[str, ...]
@@ -116,6 +117,7 @@ def parse_plan(text: bytes) -> Plan:
         hidden=tuple(Path(entry["path"]) for entry in hidden),
         spellings=tuple(Path(text) for entry in hidden for text in entry["spellings"]),
         exposed=tuple(Path(entry["path"]) for entry in exposed),
+        closed_ports=tuple(plan["closedPorts"]),
         ancestors=tuple(Path(path) for path in plan["ancestors"]),
         grants=tuple(Path(entry["path"]) for entry in grants),
         protections=tuple(sorted(plan["protections"])),

@@ -223,6 +223,7 @@ def test_without_namespaces_the_domain_holds_and_no_isolation_is_claimed(box: Bo
         "keyrings",
         "limits",
         "noNewPrivileges",
+        "ports",
         "scopes",
         "sockets",
     )

@@ -114,6 +114,7 @@ def test_each_protection_of_the_plan_shows_in_a_launch(box: Box) -> None:
         "keyrings",
         "limits",
         "noNewPrivileges",
+        "ports",
         "scopes",
         "sockets",
     )
@@ -148,6 +149,7 @@ def test_the_help_text_names_every_option(box: Box) -> None:
         "--hide",
         "--hide-optional",
         "--expose",
+        "--close-port",
         "--policy-fd",
         "--scan-aliases",
         "--keep-file-capabilities",

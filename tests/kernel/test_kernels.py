@@ -45,6 +45,14 @@ def test_each_usable_abi_is_asked_for_all_it_knows(
 
 
 @pytest.mark.denies
+def test_only_with_a_port_to_close_the_right_to_connect_is_asked_for(box: Box) -> None:
+    result, asked = on_kernel_of(6, box.with_options(*box.options, "--close-port", "1"))
+
+    assert [request["network"] for request in asked] == [2]
+    assert result.text == "finemine"
+
+
+@pytest.mark.denies
 @pytest.mark.parametrize("claimed", [1, 2, 3, 4, 5])
 def test_a_kernel_whose_abi_is_too_old_is_refused_and_the_version_named(box: Box, claimed: int) -> None:
     """S-18: below ABI 6 an agent could signal its harness."""

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from kernel.harness import SEARCH_PATH, Identity, Installation
-from runner_e2e.isolation.paths import HIDDEN_IN_INSTANCE
+from runner_e2e.isolation.layout import HIDDEN_IN_INSTANCE, INSTANCE, PLACES
 from runner_e2e.probe.checks import CHECKS, TEMPORARY_ROOT_CHECKS, Expected, Layout, checks_for
 
 pytestmark = pytest.mark.kernel
@@ -26,7 +26,8 @@ RECORDED = [check.id for check in CHECKS if check.expected is Expected.RECORDED]
 EVERYTHING = [check.id for check in CHECKS]
 ENTRY = "entrypoints/sandboxed_runnerd.py"
 PATHS = "lib/runner_e2e/isolation/paths.py"
-WRAPPER = "lib/runner_e2e/launch/wrapper.py"
+LAYOUT = "lib/runner_e2e/isolation/layout.py"
+LAUNCHING = "lib/runner_e2e/launch/launching.py"
 OBSERVER = "lib/runner_e2e/probe/observer.py"
 CALL = "    return launch(__file__, sys.argv[1:])\n"
 
@@ -198,13 +199,13 @@ def test_without_the_wrapper_everything_around_a_temporary_root_is_open(probe: P
 
 
 def test_a_launcher_that_grants_what_lies_beside_fails_the_checks_of_other_roots(probe: Probe) -> None:
-    probe.edit(WRAPPER, NOT_WITHHELD)
+    probe.edit(LAUNCHING, NOT_WITHHELD)
 
     assert probe.run(**IN_A_ROOT)["failures"] == ["run:otherInstance", "run:otherTemporaryRoot"]
 
 
 def test_a_launcher_that_hides_nothing_in_the_temporary_root_fails_all_of_them(probe: Probe) -> None:
-    probe.edit(WRAPPER, NOT_WITHHELD)
+    probe.edit(LAUNCHING, NOT_WITHHELD)
     probe.append(PATHS, "HIDDEN_IN_TEMPORARY_ROOT = ()")
 
     assert probe.run(**IN_A_ROOT)["failures"] == ["run:otherInstance", *AROUND]
@@ -222,8 +223,14 @@ SHOWN = {
     "logs": ["run:serverLogs"],
     ".env": ["run:instanceEnvFile"],
 }
-# Of these a launch shows its own part, which is refused when the rest is not hidden.
-WITH_OWN_PART = [name for name in HIDDEN_IN_INSTANCE if name not in SHOWN]
+# Of these a launch shows its own part, which is refused when the rest is not hidden. What has neither a check
+# nor an own part is proven by the launcher alone, as is every hidden path.
+WITH_OWN_PART = [
+    name
+    for name in HIDDEN_IN_INSTANCE
+    if any(place == INSTANCE and pattern.startswith(f"{name}/") for place, pattern, _, _ in PLACES)
+    and name not in SHOWN
+]
 
 
 @pytest.mark.parametrize("name", SHOWN)
@@ -265,28 +272,34 @@ def test_a_part_of_the_harness_that_is_not_hidden_fails_its_check(
     ("file", "replacement", "checks"),
     [
         pytest.param(
-            WRAPPER,
+            LAUNCHING,
             ("os.fsencode(settings.withhold_prefix)", 'b"other-"'),
             ["base:otherAttempt"],
             id="other-attempts",
         ),
         pytest.param(
-            WRAPPER,
+            LAUNCHING,
             ('*((os.fsencode(directory), b"") for directory in scope.withheld),', ""),
             ["run:otherInstance"],
             id="other-instances",
         ),
         pytest.param(
-            WRAPPER,
+            LAUNCHING,
             ("read_only = {root}", "read_only: set[bytes] = set()"),
             ["base:wrapperWrite", "base:runnerWrite", "base:outsideWrite"],
             id="writable-root",
         ),
         pytest.param(
-            PATHS,
-            ('("config.json", "runtime-info.json")', '("runtime-info.json",)'),
-            ["run:instanceConfigWrite"],
-            id="writable-configuration",
+            LAYOUT,
+            (", *_named(INSTANCE, READABLE))", ")"),
+            ["run:sharedAssetsWrite"],
+            id="writable-assets",
+        ),
+        pytest.param(
+            LAUNCHING,
+            ("ports.find_ports(scope.instance, settings.close_ports)", "()"),
+            ["run:databasePort"],
+            id="open-port",
         ),
     ],
 )
@@ -303,6 +316,7 @@ def test_a_launcher_that_grants_too_much_fails_the_check(
     [
         ("sockets", ["base:dockerSocket", "base:userBus"]),
         ("scopes", ["base:signalHarness"]),
+        ("ports", ["run:databasePort"]),
         ("limits", ["run:harnessLimits"]),
     ],
 )

@@ -124,8 +124,8 @@ def test_internet_sockets_work(box: Box) -> None:
 
 
 @pytest.mark.parametrize("protocol", [0, MPTCP], ids=["tcp", "mptcp"])
-def test_a_local_tcp_service_is_recorded_as_reachable(box: Box, protocol: int) -> None:
-    """S-36: the launcher denies no port, and its plan says so."""
+def test_a_local_tcp_service_is_reachable_whose_port_is_not_closed(box: Box, protocol: int) -> None:
+    """S-36: and the plan says so."""
     listener = socket.socket(socket.AF_INET)
     listener.bind(("127.0.0.1", 0))
     port = listener.getsockname()[1]

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from kernel.harness import SECRET, Act, Arg, Identity, Installation, finish, wait_until
-from kernel.launching import INSTANCES, STATE, Launcher, install, write
+from kernel.launching import INSTANCES, STATE, Launcher, install, make_workspace, write
 from kernel.results import outcomes
 
 pytestmark = pytest.mark.kernel
@@ -77,7 +77,7 @@ def fill(launcher: Launcher) -> list[Path]:
 def other_instance(launcher: Launcher, name: str = OTHER) -> Launcher:
     """A second temporary root of the same attempt, made in the same way."""
     found = replace(launcher, instances=f"t/{name}/{INSTANCES}")
-    found.workspace.mkdir(parents=True)
+    make_workspace(found)
     write(found.workspace / "report")
     write(temporary_root(found) / "workspace" / "file")
     fill(found)
@@ -107,7 +107,8 @@ def test_the_own_instance_and_the_workspace_of_its_root_are_there_to_work_in(lau
         ("create", root / "workspace" / "new"),
         ("list", root / "workspace"),
         ("create", launcher.workspace / "new"),
-        ("create", launcher.instance / "companies" / "new"),
+        ("create", launcher.instance / "companies/company/agents/agent" / "new"),
+        ("create", launcher.instance / "projects/company" / "new"),
         ("create", launcher.instance / Path(STATE).parent / "new"),
         ("create", launcher.instance / "runtime/paperclip-runner/opencode/s/new"),
         ("create", launcher.instance / "runtime/paperclip-runner/runner/r/new"),
@@ -303,7 +304,7 @@ def test_an_instance_elsewhere_is_refused_and_nothing_is_created_in_it(
 ) -> None:
     other_instance(launcher)
     moved = replace(launcher, instances=instances)
-    moved.workspace.mkdir(parents=True, exist_ok=True)
+    make_workspace(moved)
     before = sorted(moved.instance.rglob("*"))
 
     refused(moved, code)

@@ -19,6 +19,8 @@ from runner_e2e.launch.install import ROOT_PREFIX
 pytestmark = pytest.mark.kernel
 
 SERVER_FILES = ("config.json", "runtime-info.json")
+# What agents of one company, or all, are given to go by.
+FOR_ALL = ("runtime-context-assets/bundles/1/AGENTS.md", "skills/company/skill")
 
 
 @pytest.fixture
@@ -29,7 +31,7 @@ def launcher(identity: Identity, installation: Installation) -> Iterator[Launche
     try:
         made = Launcher(place, outside, identity, installation)
         write(made.root / "private" / "case.json")
-        for name in SERVER_FILES:
+        for name in (*SERVER_FILES, *FOR_ALL):
             write(made.instance / name, "{}")
         write(made.instance / "note", "of the server")
         write(outside / "file", "outside")
@@ -70,7 +72,7 @@ def test_instance_temporary_places_and_what_is_named_are_writable(launcher: Laun
 
     launcher.allows(
         ("create", launcher.workspace / "new"),
-        ("create", launcher.instance / "companies" / "new"),
+        ("create", launcher.instance / "companies/company/agents/agent" / "new"),
         ("create", launcher.instance / Path(STATE).parent / "new"),
         ("write", launcher.instance / "note", os.O_TRUNC, "by an agent"),
         ("create", launcher.place / "beside" / "new"),
@@ -85,19 +87,21 @@ def test_instance_temporary_places_and_what_is_named_are_writable(launcher: Laun
 
 
 @pytest.mark.denies
-@pytest.mark.parametrize("name", SERVER_FILES)
-def test_what_the_server_starts_from_is_read_only_in_its_writable_instance(
-    launcher: Launcher, name: str
-) -> None:
+@pytest.mark.parametrize("name", [*SERVER_FILES, *FOR_ALL])
+def test_what_the_server_or_other_agents_start_from_cannot_be_written(launcher: Launcher, name: str) -> None:
     file, note = launcher.instance / name, launcher.instance / "note"
 
-    assert launcher.allows(("read", file)) == ["{}"]
+    if name in FOR_ALL:
+        assert launcher.allows(("read", file)) == ["{}"]
+    else:
+        launcher.denies(("read", file))
     launcher.denies(
         ("write", file, os.O_APPEND, " "),
         ("truncate", file),
         ("exchange", note, file),
         ("rename", note, file),
         ("unlink", file),
+        ("create", file.parent / "new"),
     )
 
 

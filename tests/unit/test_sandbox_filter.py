@@ -6,15 +6,28 @@ import errno
 import socket
 import struct
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runner_e2e.sandbox.protections import FILTERED, build_filter
+from runner_e2e.sandbox.protections import FILTERED
+from runner_e2e.sandbox.seccomp import build_filter
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 ALLOW = 0x7FFF0000
 KILL_PROCESS = 0x80000000
+
+
+# Without a port to close, which is how most of it is installed.
+USUAL = [name for name in FILTERED if name != "ports"]
+
+
+def usual_filter(machine: str) -> bytes:
+    return build_filter(machine, USUAL)
 
 
 def whole_filter(machine: str) -> bytes:
@@ -37,11 +50,15 @@ class Machine:
     execve: int
     prlimit: int
     keys: tuple[int, int, int]
+    sendto: int
+    sendmsg: int
+    sendmmsg: int
+    setsockopt: int
     io_uring_setup: int = 425
 
 
-X86 = Machine("x86_64", 0xC000003E, 41, 53, 42, 59, 302, (248, 249, 250))
-ARM = Machine("aarch64", 0xC00000B7, 198, 199, 203, 221, 261, (217, 218, 219))
+X86 = Machine("x86_64", 0xC000003E, 41, 53, 42, 59, 302, (248, 249, 250), 44, 46, 307, 54)
+ARM = Machine("aarch64", 0xC00000B7, 198, 199, 203, 221, 261, (217, 218, 219), 206, 211, 269, 208)
 MACHINES = [pytest.param(machine, id=machine.name) for machine in (X86, ARM)]
 I386, ARM32, RISCV = 0x40000003, 0x40000028, 0xC00000F3
 
@@ -63,6 +80,8 @@ def run(program: bytes, number: int, audit: int, *arguments: int) -> int:
             (accumulator,) = struct.unpack_from("=I", data, constant)
         elif code == 0x15:  # jump if equal
             position += if_true if accumulator == constant else if_false
+        elif code == 0x45:  # jump if any bit is set
+            position += if_true if accumulator & constant else if_false
         elif code == 0x35:  # jump if greater or equal
             position += if_true if accumulator >= constant else if_false
         elif code == 0x06:  # return
@@ -74,7 +93,7 @@ def run(program: bytes, number: int, audit: int, *arguments: int) -> int:
 
 @pytest.mark.parametrize("machine", MACHINES)
 def test_only_sockets_of_the_unix_family_are_refused(machine: Machine) -> None:
-    program = whole_filter(machine.name)
+    program = usual_filter(machine.name)
 
     for family in range(50):
         verdict = run(program, machine.socket, machine.audit, family, socket.SOCK_STREAM, 0)
@@ -92,7 +111,7 @@ def test_no_kind_of_unix_socket_passes(machine: Machine, kind: int) -> None:
 @given(high=st.integers(0, 0xFFFFFFFF))
 def test_garbage_above_the_argument_changes_nothing(machine: Machine, high: int) -> None:
     """The kernel takes an int: the upper half of the register does not reach it."""
-    program = whole_filter(machine.name)
+    program = usual_filter(machine.name)
 
     assert run(program, machine.socket, machine.audit, high << 32 | 1) == fails_with(errno.EACCES)
     assert run(program, machine.socket, machine.audit, high << 32 | 2) == ALLOW
@@ -100,7 +119,7 @@ def test_garbage_above_the_argument_changes_nothing(machine: Machine, high: int)
 
 @pytest.mark.parametrize("machine", MACHINES)
 def test_socket_pairs_and_everything_else_pass(machine: Machine) -> None:
-    program = whole_filter(machine.name)
+    program = usual_filter(machine.name)
     refused = {machine.socket, machine.io_uring_setup, machine.prlimit, *machine.keys}
 
     for number in set(range(470)) - refused:
@@ -134,14 +153,15 @@ def test_each_machine_is_foreign_to_the_other() -> None:
 
 
 @pytest.mark.parametrize("machine", MACHINES)
-def test_the_program_is_one_the_kernel_takes(machine: Machine) -> None:
+@pytest.mark.parametrize("wanted", [FILTERED, USUAL, ["ports"], ["sockets"], []], ids=str)
+def test_the_program_is_one_the_kernel_takes(machine: Machine, wanted: Sequence[str]) -> None:
     """Every jump lands inside, forward, and the last instruction returns."""
-    instructions = list(struct.iter_unpack("=HBBI", whole_filter(machine.name)))
+    instructions = list(struct.iter_unpack("=HBBI", build_filter(machine.name, list(wanted))))
 
     assert 0 < len(instructions) <= 4096
     assert instructions[-1][0] == 0x06
     for position, (code, if_true, if_false, _) in enumerate(instructions):
-        if code in (0x15, 0x35):
+        if code in (0x15, 0x35, 0x45):
             assert position + 1 + max(if_true, if_false) < len(instructions)
         else:
             assert (if_true, if_false) == (0, 0)
@@ -203,6 +223,7 @@ def test_a_protection_that_is_off_filters_nothing(machine: Machine, left_out: st
     program = build_filter(machine.name, [name for name in FILTERED if name != left_out])
     calls = {
         "sockets": (machine.socket, 1, 1),
+        "ports": (machine.socket, 43, 1),
         "limits": (machine.prlimit, 5, 7, 0x1000),
         "keyrings": (machine.keys[0], 0, 0),
     }
@@ -210,3 +231,107 @@ def test_a_protection_that_is_off_filters_nothing(machine: Machine, left_out: st
     for name, (number, *arguments) in calls.items():
         verdict = run(program, number, machine.audit, *arguments)
         assert (verdict == ALLOW) is (name == left_out), name
+
+
+# What else than connect() of a TCP socket reaches a TCP server, where ports are closed.
+
+PASSING = {
+    (family, kind, protocol)
+    for family in (2, 10)
+    for kind, protocols in ((1, (0, 6)), (2, (0, 17, 1, 58)))
+    for protocol in protocols
+}
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+def test_of_internet_sockets_only_tcp_and_plain_datagrams_pass(machine: Machine) -> None:
+    """MPTCP is 262, SMC 256; raw sockets, SCTP and DCCP are other kinds."""
+    program = whole_filter(machine.name)
+    flags = (0, 0o2000000, 0o4000, 0o2004000)
+
+    for family in (2, 10):
+        for kind in range(16):
+            for protocol in (*range(300), 0xFFFFFFFF, 0x10006):
+                verdicts = {
+                    run(program, machine.socket, machine.audit, family, kind | flag, protocol)
+                    for flag in flags
+                }
+                passes = (family, kind, protocol) in PASSING
+                assert verdicts == {ALLOW if passes else fails_with(errno.EPROTONOSUPPORT)}, (kind, protocol)
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.parametrize("sockets", [True, False])
+def test_no_family_passes_that_could_speak_to_a_tcp_server(machine: Machine, *, sockets: bool) -> None:
+    """SMC is 43, RDS 21; a kernel may know more than there is a name for."""
+    program = build_filter(machine.name, ["sockets", "ports"] if sockets else ["ports"])
+
+    for family in range(300):
+        verdict = run(program, machine.socket, machine.audit, family, socket.SOCK_STREAM, 0)
+        unix = fails_with(errno.EACCES) if sockets else ALLOW
+        known = {1: unix, 2: ALLOW, 10: ALLOW, 16: ALLOW}
+        assert verdict == known.get(family, fails_with(errno.EAFNOSUPPORT)), family
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+@settings(deadline=None)
+@given(high=st.integers(0, 0xFFFFFFFF), kind=st.integers(0, 0xFFFFFFFF), protocol=st.integers(0, 0xFFFFFFFF))
+def test_garbage_above_any_argument_of_a_socket_changes_nothing(
+    machine: Machine, high: int, kind: int, protocol: int
+) -> None:
+    program = whole_filter(machine.name)
+    words = (2, kind, protocol)
+
+    verdict = run(program, machine.socket, machine.audit, *words)
+    assert run(program, machine.socket, machine.audit, *(high << 32 | word for word in words)) == verdict
+    assert (verdict == ALLOW) is ((2, kind & 0xF, protocol) in PASSING)
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+@settings(deadline=None)
+@given(flags=st.integers(0, 2**64 - 1))
+def test_nothing_is_sent_with_the_flag_that_connects(machine: Machine, flags: int) -> None:
+    program = whole_filter(machine.name)
+    connecting = bool(flags & 0x20000000)
+    calls = (
+        (machine.sendto, 3, 0x7F00, 5, flags, 0x7F10, 16),
+        (machine.sendmsg, 3, 0x7F00, flags),
+        (machine.sendmmsg, 3, 0x7F00, 2, flags),
+    )
+
+    for number, *arguments in calls:
+        verdict = run(program, number, machine.audit, *arguments)
+        assert verdict == (fails_with(errno.EOPNOTSUPP) if connecting else ALLOW)
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+def test_a_long_message_is_not_taken_for_the_flag(machine: Machine) -> None:
+    """Each call has its flags in another place, and a length or a pointer there may have the bit."""
+    program = whole_filter(machine.name)
+    bit = 0x20000000
+
+    assert run(program, machine.sendto, machine.audit, bit, bit, bit, 0, bit, bit) == ALLOW
+    assert run(program, machine.sendmsg, machine.audit, bit, bit, 0, bit, bit, bit) == ALLOW
+    assert run(program, machine.sendmmsg, machine.audit, bit, bit, bit, 0, bit, bit) == ALLOW
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+def test_no_tcp_socket_becomes_another_one(machine: Machine) -> None:
+    """TCP_ULP is 31 of the level 6: of these options only that is refused."""
+    program = whole_filter(machine.name)
+
+    for level in (0, 1, 6, 17, 41, 284, 286):
+        for option in range(70):
+            verdict = run(program, machine.setsockopt, machine.audit, 3, level, option, 0x7F00, 4)
+            refused = (level, option) == (6, 31)
+            assert verdict == (fails_with(errno.ENOPROTOOPT) if refused else ALLOW), (level, option)
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+def test_rings_are_refused_for_ports_alone_too(machine: Machine) -> None:
+    """A ring makes sockets and sends with flags that no filter sees."""
+    program = build_filter(machine.name, ["ports"])
+
+    assert run(program, 425, machine.audit, 8) == fails_with(errno.ENOSYS)
+    assert run(program, machine.socketpair, machine.audit, 1, 2) == ALLOW
+    assert run(program, machine.connect, machine.audit, 3) == ALLOW

@@ -57,6 +57,12 @@ def test_options_add_up_in_order() -> None:
     assert options.flags == {"--scan-aliases"}
 
 
+def test_ports_add_up_in_order_and_twice_is_no_slip() -> None:
+    options = parse_options(["--close-port", "5432", "--close-port=1", "--close-port", "5432", *COMMAND])
+
+    assert options.ports == [5432, 1, 5432]
+
+
 def test_everything_after_the_dashes_is_the_command() -> None:
     words = ["sh", "-c", "x", "--", "--hide", "/", "", "\udcff", "--help"]
 
@@ -92,6 +98,25 @@ def test_everything_after_the_dashes_is_the_command() -> None:
         (["--Hide=a", *COMMAND], "unknown option or word: --Hide"),
         (["--explain=yes"], "unknown option or word: --explain"),
         (["--hide", "a", "b", *COMMAND], "unknown option or word: b"),
+        (["--close-port"], "--close-port has no value"),
+        (["--close-port=", *COMMAND], "empty value"),
+        *(
+            (["--close-port", value, *COMMAND], "does not name a TCP port")
+            for value in (
+                "0",
+                "65536",
+                "-1",
+                "+80",
+                " 80",
+                "8_0",
+                "0x50",
+                "80.0",
+                "http",
+                "٣",
+                "80,81",
+                "80-90",
+            )
+        ),
         *(
             (["--policy-fd", value, *COMMAND], "does not name a descriptor")
             for value in (
@@ -144,6 +169,7 @@ def test_the_value_of_a_refused_option_is_not_repeated() -> None:
 def test_the_help_lists_every_option() -> None:
     for option in (
         *PATH_OPTIONS,
+        "--close-port",
         "--policy-fd",
         "--scan-aliases",
         "--keep-file-capabilities",
@@ -157,6 +183,7 @@ WORDS = st.one_of(
     st.sampled_from(
         [
             *PATH_OPTIONS,
+            "--close-port",
             "--policy-fd",
             "--explain",
             "--help",
@@ -185,6 +212,7 @@ def test_any_words_give_options_or_a_refusal(words: list[str]) -> None:
     assert all(path for paths in options.paths.values() for path in paths)
     assert not {1, 2}.intersection(options.policy_descriptors)
     assert all(number >= 0 for number in options.policy_descriptors)
+    assert all(0 < port < 65536 for port in options.ports)
 
 
 def outcome_of(words: list[str]) -> tuple[Refusal | None, Options | None]:

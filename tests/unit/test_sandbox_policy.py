@@ -12,6 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from runner_e2e.sandbox.names import Resolver, parse_mounts
+from runner_e2e.sandbox.plan import build_plan
 from runner_e2e.sandbox.policy import SCHEMA, read_policy
 from runner_e2e.sandbox.refusal import Refusal
 
@@ -51,7 +53,20 @@ def test_the_three_lists_are_read() -> None:
 def test_every_list_may_be_left_out() -> None:
     found = read_from_pipe(policy())
 
-    assert (found.hide, found.hide_optional, found.expose) == ([], [], [])
+    assert (found.hide, found.hide_optional, found.expose, found.close_ports) == ([], [], [], ())
+
+
+def test_ports_are_read_and_twice_is_no_slip() -> None:
+    found = read_from_pipe(policy(closePorts=[65535, 1, 5432, 1]))
+
+    assert found.close_ports == (65535, 1, 5432, 1)
+    assert build_plan(
+        found, Resolver(), parse_mounts(b"1 0 8:1 / / rw - ext4 /dev/sda rw\n")
+    ).closed_ports == (
+        1,
+        5432,
+        65535,
+    )
 
 
 @pytest.mark.parametrize(
@@ -101,6 +116,13 @@ def test_a_policy_without_end_is_not_read_to_the_end() -> None:
         pytest.param(policy(hideOptional=[""]), "not a path", id="empty-path"),
         pytest.param(policy(expose=["/a\0b"]), "not a path", id="nul"),
         pytest.param(policy(hide=["/\ud800"]), "no file name", id="lone-surrogate"),
+        pytest.param(policy(closePorts=5432), "not a list", id="one-port"),
+        pytest.param(policy(closePorts=None), "not a list", id="null-ports"),
+        pytest.param(policy(closePorts={"5432": 1}), "not a list", id="object-of-ports"),
+        *(
+            pytest.param(policy(closePorts=[1, value]), "no number from 1 to 65535", id=f"port-{value}")
+            for value in (0, -1, 65536, 1.0, 1e400, True, "5432", None, [5432])
+        ),
     ],
 )
 def test_a_broken_policy_is_refused(content: bytes, problem: str) -> None:
@@ -161,7 +183,7 @@ JSON = st.recursive(
     st.one_of(
         st.binary(max_size=30),
         JSON.map(lambda value: json.dumps(value).encode()),
-        st.dictionaries(st.sampled_from(["schema", "hide", "expose", "x"]), JSON).map(
+        st.dictionaries(st.sampled_from(["schema", "hide", "expose", "closePorts", "x"]), JSON).map(
             lambda fields: policy(**fields)
         ),
     )

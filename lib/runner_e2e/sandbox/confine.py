@@ -9,7 +9,7 @@ from errno import EOPNOTSUPP
 from os import O_CLOEXEC, O_DIRECTORY, O_NOFOLLOW, O_NONBLOCK, O_WRONLY, close, strerror
 from os import open as open_descriptor
 
-from . import domain, kernel, plan, protections, rules
+from . import domain, granting, kernel, plan, protections, rules
 from .names import MountTable, Resolver
 from .protections import DEGRADED, ENFORCED, OFF, REQUIRED
 from .refusal import Refusal
@@ -49,7 +49,7 @@ def confine(protected: list[bytes]) -> tuple[str, str]:
             places = find_places(protected, mounts)
             policy = plan.Policy([], [], [], Access(places, set()))
             the_plan = plan.build_plan(policy, Resolver(), mounts)
-            domain.walk_grants(the_plan, Rights(handled, 0), kernel.RuleAdder(ruleset).add)
+            granting.walk_grants(the_plan, Rights(handled, 0), kernel.RuleAdder(ruleset).add)
             domain.restrict(ruleset)
             for place in places:
                 _prove(place, mounts)

@@ -3,7 +3,7 @@
 import json
 from os import fsdecode
 
-from . import domain, protections, rules
+from . import domain, granting, protections, rules
 from .launcher import Settings, rights_of
 from .plan import Plan
 
@@ -13,7 +13,7 @@ SCHEMA = "runner-e2e.sandbox-plan/v1"
 _GAINED = {
     2: "renames and links between directories inside the domain (every one is refused before)",
     3: "denial of truncation: a hidden file could be emptied",
-    4: "TCP port rules (not used by the launcher)",
+    4: "closing of TCP ports",
     5: "denial of device ioctls on devices that are not granted",
     6: "scopes: signals and abstract sockets would reach processes outside",
     7: "audit flags (not used by the launcher)",
@@ -44,7 +44,9 @@ def explain(plan: Plan, settings: Settings) -> bytes:
             }
         )
 
-    domain.walk_grants(plan, rights, add)
+    granting.walk_grants(plan, rights, add)
+    closed = [] if settings.levels["ports"] == protections.OFF else list(plan.closed_ports)
+    unused = () if closed else ("ports",)
     document = {
         "schema": SCHEMA,
         "abi": version,
@@ -65,10 +67,11 @@ def explain(plan: Plan, settings: Settings) -> bytes:
             {"path": fsdecode(path), "spelling": fsdecode(plan.exposed_spellings[path])}
             for path in sorted(plan.exposed)
         ],
+        "closedPorts": closed,
         "ancestors": [fsdecode(path) for path in sorted(plan.withheld)],
         "grants": sorted(grants, key=lambda grant: str(grant["path"])),
         "protections": {
-            name: {"level": level, "outcome": "planned" if level != "off" else "off"}
+            name: {"level": level, "outcome": "off" if level == "off" or name in unused else "planned"}
             for name, level in settings.levels.items()
         },
         "privileged": plan.access.privileged,
@@ -78,7 +81,7 @@ def explain(plan: Plan, settings: Settings) -> bytes:
             "names, sizes, modes and times of hidden files, for those who know the path",
             "file names that appear in a hidden directory, through inotify",
             "command lines and status of other processes of the same user in /proc",
-            "TCP and UDP, loopback included",
+            "TCP to ports that are not closed, and UDP, loopback included",
             "priorities and affinity of other processes of the same user",
         ],
     }

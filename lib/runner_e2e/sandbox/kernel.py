@@ -19,6 +19,7 @@ from _ctypes import (
     get_errno,
 )
 from errno import EINVAL, ENOSYS
+from itertools import repeat
 from os import close, execve, getpid, strerror, uname
 
 TYPE_CHECKING = False
@@ -60,7 +61,8 @@ def _absent(*_arguments: object) -> int:
 _libc = dlopen(None, 0)  # type: ignore[arg-type]  # None is this process, as in dlopen(3)
 
 _syscall, _prctl, _signal = _find("syscall", _Long), _find("prctl"), _find("signal", _Long)
-_socket, _prlimit = _find("socket"), _find("prlimit")
+_socket, _connect, _sendto = _find("socket"), _find("connect"), _find("sendto", _Long)
+_prlimit = _find("prlimit")
 _capget, _capset = _find("capget"), _find("capset")
 
 _LANDLOCK_CREATE_RULESET = 444
@@ -70,7 +72,7 @@ _CLOSE_RANGE = 436
 _OPENAT2 = 437
 
 _CREATE_RULESET_VERSION = 1
-_RULE_PATH_BENEATH = 1
+_RULE_PATH_BENEATH, _RULE_NET_PORT = 1, 2
 _CLOSE_RANGE_CLOEXEC = 1 << 2
 _RESOLVE_NO_SYMLINKS = 0x04
 _AT_FDCWD = -100
@@ -93,8 +95,9 @@ O_PATH = 0o10000000  # os.O_PATH, which only Linux has; the same on both machine
 _RLIMIT_CORE = 4
 _KEYCTL = {"x86_64": 250, "aarch64": 219}
 _KEYCTL_GET_KEYRING_ID, _KEY_SPEC_SESSION_KEYRING = 0, -3
-AF_UNIX = 1
-_SOCK_STREAM = 1
+AF_UNIX, _AF_INET = 1, 2
+_SOCK_STREAM, _SOCK_NONBLOCK, _SOCK_CLOEXEC = 1, 0o4000, 0o2000000
+_LOOPBACK = bytes((127, 0, 0, 1))
 
 
 def _check(result: int) -> int:
@@ -120,9 +123,9 @@ def landlock_version() -> int:
     return _check(_syscall(_LANDLOCK_CREATE_RULESET, None, 0, _CREATE_RULESET_VERSION))
 
 
-def create_ruleset(filesystem: int, scoped: int, size: int) -> int:
+def create_ruleset(filesystem: int, scoped: int, size: int, network: int = 0) -> int:
     """Return the descriptor of a new ruleset that handles these rights; `size` is the ABI's."""
-    return _check(_syscall(_LANDLOCK_CREATE_RULESET, _words(filesystem, 0, scoped), size, 0))
+    return _check(_syscall(_LANDLOCK_CREATE_RULESET, _words(filesystem, network, scoped), size, 0))
 
 
 class RuleAdder:
@@ -142,6 +145,15 @@ class RuleAdder:
         rule = encoded + descriptor.to_bytes(4, "little")
         if _syscall(_LANDLOCK_ADD_RULE, self._ruleset, _RULE_PATH_BENEATH, rule, 0):
             _check(-1)
+
+
+def add_port_rules(ruleset: int, rights: int, ports: list[int]) -> None:
+    """Allow `rights` on each of the TCP ports. There are many: the loop is the interpreter's own."""
+    encoded = rights.to_bytes(8, "little")
+    attributes = [encoded + port.to_bytes(8, "little") for port in ports]
+    call, words = repeat(_LANDLOCK_ADD_RULE), (repeat(ruleset), repeat(_RULE_NET_PORT), attributes, repeat(0))
+    if any(map(_syscall, call, *words)):
+        _check(-1)
 
 
 def restrict_self(ruleset: int) -> None:
@@ -171,6 +183,23 @@ def install_filter(program: bytes) -> None:
 def open_unix_socket() -> None:
     """Open and close a Unix stream socket."""
     close(_check(_socket(AF_UNIX, _SOCK_STREAM, 0)))
+
+
+def connect_loopback(port: int) -> int:
+    """Start to connect a TCP socket to a port of 127.0.0.1, and close it; return the errno, or 0.
+
+    Raises OSError when there can be no such socket.
+    """
+    descriptor = _check(_socket(_AF_INET, _SOCK_STREAM | _SOCK_NONBLOCK | _SOCK_CLOEXEC, 0))
+    address = _AF_INET.to_bytes(2, "little") + port.to_bytes(2, "big") + _LOOPBACK + bytes(8)
+    number = get_errno() if _connect(descriptor, address, len(address)) else 0
+    close(descriptor)
+    return number
+
+
+def send_nothing(flags: int) -> None:
+    """Send nothing with these flags to no socket at all: only what judges flags first answers otherwise."""
+    _check(_sendto(-1, None, 0, flags, None, 0))
 
 
 def forbid_inspection() -> None:

@@ -2,7 +2,7 @@
 
 from os import close, write
 
-from . import domain, execute, kernel, options, plan, protections, rules
+from . import domain, execute, granting, kernel, options, plan, ports, proof, protections, rules
 from .names import Resolver
 from .refusal import SCHEMA, Refusal
 from .rules import Rights
@@ -27,9 +27,9 @@ class Settings:
 
 
 class Enforced:
-    """What was done to this process: the ABI, each protection's level and outcome, each proof."""
+    """What was done to this process: the ABI, each protection's outcome, each proof, each closed port."""
 
-    __slots__ = ("abi", "grants", "kept_file_capabilities", "outcomes", "proof")
+    __slots__ = ("abi", "closed_ports", "grants", "kept_file_capabilities", "outcomes", "proof")
 
     def __init__(self, version: int, grants: int) -> None:
         self.abi = version
@@ -37,6 +37,7 @@ class Enforced:
         self.outcomes: dict[str, str] = {}
         self.proof: dict[bytes, str] = {}
         self.kept_file_capabilities = False
+        self.closed_ports: tuple[int, ...] = ()
 
 
 def enforce(the_plan: plan.Plan, settings: Settings) -> Enforced:
@@ -51,16 +52,22 @@ def enforce(the_plan: plan.Plan, settings: Settings) -> Enforced:
     domain.refuse_threads()
     levels = settings.levels
     scoped = protections.wanted_scopes(version, levels["scopes"])
-    ruleset = domain.open_ruleset(version, scoped=scoped)
+    closing = the_plan.closed_ports and levels["ports"] != protections.OFF
+    network = ports.wanted_network(version, levels["ports"]) if closing else 0
+    ruleset = domain.open_ruleset(version, scoped=scoped, network=network)
     rights = rights_of(version, levels)
     add = kernel.RuleAdder(ruleset).add
-    grants = domain.walk_grants(the_plan, rights, add)
-    done = Enforced(version, grants)
-    proof = domain.Proof(the_plan)
+    done = Enforced(version, granting.walk_grants(the_plan, rights, add))
+    if network:
+        ports.grant_others(ruleset, the_plan.closed_ports)
+    proven = proof.Proof(the_plan)
     domain.restrict(ruleset)
     close(ruleset)
-    proof.complete(the_plan)
-    done.proof = proof.outcomes
+    proven.complete(the_plan)
+    if network:
+        ports.prove_closed(the_plan.closed_ports)
+        done.closed_ports = the_plan.closed_ports
+    done.proof = proven.outcomes
     done.outcomes["filesystem"] = done.outcomes["noNewPrivileges"] = protections.ENFORCED
     done.outcomes["scopes"] = (
         protections.ENFORCED
@@ -73,8 +80,11 @@ def enforce(the_plan: plan.Plan, settings: Settings) -> Enforced:
     done.outcomes["capabilities"], done.kept_file_capabilities = protections.drop_capabilities(
         levels["capabilities"], keep_file_capabilities=settings.keep_file_capabilities
     )
-    domain.check_exposed(the_plan)
-    done.outcomes |= protections.install_filter(levels)
+    proof.check_exposed(the_plan)
+    filtered = levels if network else levels | {"ports": protections.OFF}
+    done.outcomes |= protections.install_filter(filtered)
+    if closing and not network:
+        done.outcomes["ports"] = protections.DEGRADED
     return done
 
 
@@ -115,6 +125,7 @@ def _launch(parsed: options.Options) -> Refusal | None:
     paths = parsed.paths
     access = rules.Access(set(), set(), privileged=protections.is_privileged())
     policy = plan.Policy(paths["--hide"], paths["--hide-optional"], paths["--expose"], access)
+    policy.close_ports = tuple(parsed.ports)
     for descriptor in parsed.policy_descriptors:
         from .policy import read_policy
 
@@ -122,6 +133,7 @@ def _launch(parsed: options.Options) -> Refusal | None:
         policy.hide += more.hide
         policy.hide_optional += more.hide_optional
         policy.expose += more.expose
+        policy.close_ports += more.close_ports
     settings = Settings(keep_file_capabilities="--keep-file-capabilities" in parsed.flags)
     resolver = Resolver()
     the_plan = plan.build_plan(policy, resolver)

@@ -1,6 +1,6 @@
 """Link the bytecode of the launcher's path to exec into one file.
 
-Ten modules are found, opened and checked one by one at each start, which costs a sixteenth of a launch.
+The modules are found, opened and checked one by one at each start, which costs a sixteenth of a launch.
 The linked file holds them together, each with size and time of its source: a loader that finds one of
 them changed imports the modules as usual.
 """
@@ -18,7 +18,11 @@ MODULES = (
     "rules",
     "plan",
     "domain",
+    "granting",
+    "proof",
+    "seccomp",
     "protections",
+    "ports",
     "execute",
     "options",
     "launcher",

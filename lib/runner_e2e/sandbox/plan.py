@@ -28,10 +28,10 @@ class Policy:
 
     `withhold` names canonical directories on the way to a hidden path, each with a prefix: entries
     whose name starts so are not granted, whenever they were made, unless `access` names them as
-    writable. `access` says what may be written.
+    writable. `access` says what may be written. `close_ports` are TCP ports, from 1 to 65535.
     """
 
-    __slots__ = ("access", "expose", "hide", "hide_optional", "withhold")
+    __slots__ = ("access", "close_ports", "expose", "hide", "hide_optional", "withhold")
 
     def __init__(
         self,
@@ -41,6 +41,7 @@ class Policy:
         access: Access | None = None,
         withhold: tuple[tuple[bytes, bytes], ...] = (),
     ) -> None:
+        self.close_ports: tuple[int, ...] = ()
         self.hide = hide
         self.hide_optional = hide_optional
         self.expose = expose
@@ -68,7 +69,16 @@ class Hidden:
 class Plan:
     """A policy that can be enforced. `withheld` is `rules.withheld_names` of the hidden paths."""
 
-    __slots__ = ("access", "exposed", "exposed_spellings", "hidden", "mounts", "withheld", "withhold")
+    __slots__ = (
+        "access",
+        "closed_ports",
+        "exposed",
+        "exposed_spellings",
+        "hidden",
+        "mounts",
+        "withheld",
+        "withhold",
+    )
 
     def __init__(
         self,
@@ -76,6 +86,7 @@ class Plan:
         access: Access | None = None,
         withhold: tuple[tuple[bytes, bytes], ...] = (),
     ) -> None:
+        self.closed_ports: tuple[int, ...] = ()
         self.hidden: dict[bytes, Hidden] = {}
         self.exposed: set[bytes] = set()
         self.exposed_spellings: dict[bytes, bytes] = {}
@@ -102,6 +113,7 @@ class Plan:
 def build_plan(policy: Policy, resolver: Resolver, mounts: MountTable | None = None) -> Plan:
     """Resolve and check a policy; raises Refusal. Without `mounts` this process's table is read."""
     plan = Plan(mounts or read_mounts(), policy.access, policy.withhold)
+    plan.closed_ports = tuple(sorted(set(policy.close_ports)))
     for path in policy.hide:
         _add_hidden(plan, path, _resolve(resolver, path), optional=False)
     for path in policy.hide_optional:

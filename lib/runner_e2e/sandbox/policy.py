@@ -4,10 +4,11 @@ import json
 from os import read, strerror
 
 from .plan import Policy
+from .ports import is_port
 from .refusal import Refusal
 
 SCHEMA = "runner-e2e.sandbox-policy/v1"
-_KEYS = {"schema", "hide", "hideOptional", "expose"}
+_KEYS = {"schema", "hide", "hideOptional", "expose", "closePorts"}
 _LONGEST = 64 << 20
 
 
@@ -40,8 +41,10 @@ def read_policy(descriptor: int) -> Policy:
         raise _broken(f"has not the schema {SCHEMA}")
     unknown = set(content) - _KEYS
     if unknown:
-        raise _broken("has a key that is not schema, hide, hideOptional or expose")
-    return Policy(_paths(content, "hide"), _paths(content, "hideOptional"), _paths(content, "expose"))
+        raise _broken("has a key that is not schema, hide, hideOptional, expose or closePorts")
+    policy = Policy(_paths(content, "hide"), _paths(content, "hideOptional"), _paths(content, "expose"))
+    policy.close_ports = _ports(content)
+    return policy
 
 
 def _paths(content: dict[str, object], key: str) -> list[bytes]:
@@ -59,6 +62,15 @@ def _paths(content: dict[str, object], key: str) -> list[bytes]:
     return paths
 
 
+def _ports(content: dict[str, object]) -> tuple[int, ...]:
+    values = content.get("closePorts", [])
+    if not isinstance(values, list):
+        raise _broken("has a closePorts that is not a list")
+    if not all(map(is_port, values)):
+        raise _broken("has an entry of closePorts that is no number from 1 to 65535")
+    return tuple(values)
+
+
 def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
     content = dict(pairs)
     if len(content) != len(pairs):
@@ -70,5 +82,6 @@ def _broken(problem: str) -> Refusal:
     return Refusal(
         "usage",
         f"the policy {problem}",
-        "write one JSON object with schema, hide, hideOptional and expose, the last three lists of paths",
+        "write one JSON object with schema and lists: of paths hide, hideOptional and expose, of ports"
+        " closePorts",
     )

@@ -355,6 +355,103 @@ def ask_tcp(port: int, protocol: int) -> str:
         return client.recv(100).decode()
 
 
+MSG_FASTOPEN = 0x20000000
+TCP_FASTOPEN_CONNECT, TCP_ULP, TCP_FASTOPEN_NO_COOKIE = 30, 31, 34
+SENT = b"by another way"
+
+
+def deliver(way: str, port: int, other: int) -> str:
+    """Have the bytes of SENT arrive at a port of loopback, in one of the ways that there may be.
+
+    `other` is a port to which connecting is allowed.
+    """
+    import socket
+
+    protocol = 262 if way.startswith("mptcp") else 0
+    family = socket.AF_INET6 if way.startswith("ipv6") else socket.AF_INET
+    hosts = {"ipv6": "::1", "ipv6-mapped": "::ffff:127.0.0.1", "any-address": "0.0.0.0"}
+    address = (hosts.get(way, "127.0.0.1"), port)
+    with socket.socket(family, socket.SOCK_STREAM, protocol) as client:
+        # Without waiting such a send would leave the data to a later one.
+        client.settimeout(None if "fastopen-send" in way else PATIENCE_S)
+        if way.endswith("fastopen-sendto"):
+            client.sendto(SENT, MSG_FASTOPEN, address)
+        elif way == "fastopen-sendmsg":
+            client.sendmsg([SENT], [], MSG_FASTOPEN, address)
+        elif way == "fastopen-sendmmsg":
+            _send_many(client.fileno(), port, MSG_FASTOPEN, 0)
+        elif way == "fastopen-in-the-message":
+            _send_many(client.fileno(), port, 0, MSG_FASTOPEN)
+        elif way == "fastopen-connect":
+            client.setsockopt(socket.IPPROTO_TCP, TCP_FASTOPEN_CONNECT, 1)
+            client.connect(address)
+            client.sendall(SENT)
+        elif way == "deferred-elsewhere":
+            # With no cookie needed, connecting waits for the first data, which names another port.
+            client.setsockopt(socket.IPPROTO_TCP, TCP_FASTOPEN_NO_COOKIE, 1)
+            client.setsockopt(socket.IPPROTO_TCP, TCP_FASTOPEN_CONNECT, 1)
+            client.connect(("127.0.0.1", other))
+            client.sendto(SENT, address)
+        elif way == "connected-before":
+            client.connect(("127.0.0.1", other))
+            _checked(libc().connect(client.fileno(), bytes(16), 16))  # AF_UNSPEC: disconnect
+            client.connect(address)
+            client.sendall(SENT)
+        elif way == "bound":
+            client.bind(("127.0.0.1", 0))
+            client.connect(address)
+            client.sendall(SENT)
+        else:
+            client.connect(address)
+            client.sendall(SENT)
+    return ""
+
+
+def _send_many(descriptor: int, port: int, flags: int, own: int) -> None:
+    """Send SENT by sendmmsg, with flags of the call and flags that stand in the message."""
+    import ctypes
+    import platform
+    import socket
+    import struct
+
+    name = struct.pack("=H", socket.AF_INET) + struct.pack("!H4s8x", port, socket.inet_aton("127.0.0.1"))
+    address, data = ctypes.create_string_buffer(name, 16), ctypes.create_string_buffer(SENT, len(SENT))
+    vector = (ctypes.c_size_t * 2)(ctypes.addressof(data), len(SENT))
+    message = struct.pack(
+        "@PI4xPNPNi4xI4x", ctypes.addressof(address), 16, ctypes.addressof(vector), 1, 0, 0, own, 0
+    )
+    number = {"x86_64": 307, "aarch64": 269}[platform.machine()]
+    _checked(libc().syscall(number, descriptor, ctypes.create_string_buffer(message, len(message)), 1, flags))
+
+
+def attach_layer(name: str) -> str:
+    """Ask a TCP socket to become one of another kind."""
+    import socket
+
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as client:
+        client.setsockopt(socket.IPPROTO_TCP, TCP_ULP, name.encode())
+    return ""
+
+
+def connect_descriptor(descriptor: int, port: int) -> str:
+    """Connect a socket that somebody else made, and say SENT."""
+    import socket
+
+    with socket.socket(fileno=os.dup(descriptor)) as client:
+        client.connect(("127.0.0.1", port))
+        client.sendall(SENT)
+    return ""
+
+
+def listen_at(port: int) -> str:
+    import socket
+
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as server:
+        server.bind(("127.0.0.1", port))
+        server.listen()
+    return ""
+
+
 def set_up_ring() -> str:
     import ctypes
 
@@ -467,6 +564,10 @@ ACTS: "dict[str, Callable[..., str]]" = {
     "ask-unix": ask_unix,
     "ask-tcp": ask_tcp,
     "set-up-ring": set_up_ring,
+    "deliver": deliver,
+    "attach-layer": attach_layer,
+    "connect-descriptor": connect_descriptor,
+    "listen-at": listen_at,
     "terminal": terminal,
 }
 

@@ -15,8 +15,8 @@ LANDLOCK_VERSION_QUERY = 1
 
 # Numbers that differ between architectures; those above 424 are the same everywhere.
 _NUMBERS = {
-    "x86_64": {"capget": 125, "capset": 126, "prctl": 157, "seccomp": 317},
-    "aarch64": {"capget": 90, "capset": 91, "prctl": 167, "seccomp": 277},
+    "x86_64": {"capget": 125, "capset": 126, "prctl": 157, "seccomp": 317, "connect": 42},
+    "aarch64": {"capget": 90, "capset": 91, "prctl": 167, "seccomp": 277, "connect": 203},
 }
 _COMMON = {"close_range": 436, "openat2": 437}
 
