@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 STATE = "runtime/paperclip-runner"
 SESSION = "5d" * 32
 OTHER = "6e" * 32
+RUN, OTHER_RUN = "r1", "r2"
 
 # Stands where the product has runnerd. What it says goes to its own streams.
 RUNNER = """\
@@ -83,7 +84,8 @@ class Attempt:
 
     def own(self, *more: str | bytes) -> list[str | bytes]:
         """The words of a good launch."""
-        return ["--state-dir", f"{self.instance}/{STATE}/durable-sessions/{SESSION}/runner", *more]
+        state = f"{self.instance}/{STATE}/durable-sessions/{SESSION}/runner"
+        return ["--state-dir", state, *(() if "--run-id" in more else ("--run-id", RUN)), *more]
 
     def give(self) -> None:
         """Make the user who launches the owner of everything."""
@@ -146,8 +148,13 @@ def make_attempt(place: Path, checkout: Checkout) -> Attempt:
         found.instance / STATE / "durable-sessions" / OTHER / "runner" / "state.json",
         found.instance / "secrets" / "master.key",
         found.instance / "data" / "provider-traces" / "other.ndjson",
+        # By its log a launch knows which agent its run is of.
+        *(
+            found.instance / "data" / "run-logs" / "company" / found.workspace.name / f"{run}.ndjson"
+            for run in (RUN, OTHER_RUN)
+        ),
     ):
-        path.parent.mkdir(parents=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("SECRET")
     install_wrapper(found.root, checkout.project)
     found.runner.write_text(RUNNER.format(other=found.instance / "secrets" / "master.key"))

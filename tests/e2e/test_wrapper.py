@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from e2e.by_hand import OTHER, SESSION, STATE, Answer, Attempt, make_attempt
+from e2e.by_hand import OTHER, RUN, SESSION, STATE, Answer, Attempt, make_attempt
 from e2e.checkout import TIMEOUT_S, Checkout, private_directory
 
 if TYPE_CHECKING:
@@ -56,10 +56,14 @@ def test_the_runner_takes_the_wrappers_place(attempt: Attempt) -> None:
 def test_a_launch_leaves_one_line_with_everything_it_consists_of(attempt: Attempt) -> None:
     trace = attempt.instance / "data" / "provider-traces" / "mine.ndjson"
     words = attempt.own("--run-id", "r1", "--session-id", "a b/c")
+    lock = attempt.instance / "db" / "postmaster.pid"
+    lock.parent.mkdir(exist_ok=True)
+    lock.write_text("1\n/db\n2\n54329\n/tmp\n", encoding="utf-8")
 
     attempt.launch(words, PAPERCLIP_PROVIDER_TRACE_PATH=str(trace))
 
     (record,) = attempt.records
+    assert record["closedPorts"] == [54329]
     assert record["schema"] == "runner-e2e.sandbox-launch/v1"
     assert (record["boot"], record["run"], record["session"]) == (1, "r1", "a b/c")
     session = attempt.instance / STATE / "durable-sessions" / SESSION
@@ -229,10 +233,38 @@ def test_a_runner_that_cannot_run_is_said_to_be_so(
     assert attempt.records[-1]["errno"] == number
 
 
+def test_the_workspace_of_another_agent_is_closed(attempt: Attempt) -> None:
+    other = attempt.instance / "workspaces" / "other"
+    other.mkdir()
+
+    assert attempt.refused("cwd-hidden", attempt.own(), other)["path"] == str(other)
+
+
+@pytest.mark.parametrize("log", ["link", "directory", "second", "absent"])
+def test_a_run_whose_log_does_not_say_which_agent_it_is_of_sees_no_workspace(
+    attempt: Attempt, log: str
+) -> None:
+    """Neither by a link nor by the word of two agents."""
+    own = attempt.instance / "data" / "run-logs" / "company" / attempt.workspace.name / f"{RUN}.ndjson"
+    if log == "second":
+        second = own.parents[1] / "other" / own.name
+        second.parent.mkdir()
+        second.touch()
+    else:
+        own.unlink()
+    if log == "link":
+        own.symlink_to(attempt.instance / "secrets" / "master.key")
+    if log == "directory":
+        own.mkdir()
+
+    assert attempt.refused("cwd-hidden", attempt.own())["path"] == str(attempt.workspace)
+
+
 def test_launches_at_the_same_time_take_turns(attempt: Attempt) -> None:
     started = [
         attempt.start(
-            ["--state-dir", f"{attempt.instance}/{STATE}/durable-sessions/{name}", "--session-id", name]
+            ["--state-dir", f"{attempt.instance}/{STATE}/durable-sessions/{name}", "--session-id", name],
+            Path("/usr"),
         )
         for name in "abcdef"
     ]

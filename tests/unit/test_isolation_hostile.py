@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
-from runner_e2e.isolation.paths import RunScope, ScopeError, plan_run_scope
-from runner_e2e.launch.wrapper import refuse_shared_claims
+from runner_e2e.isolation.paths import RunScope, plan_run_scope
+from runner_e2e.isolation.words import ScopeError
+from runner_e2e.launch.launching import refuse_shared_claims
 from runner_e2e.sandbox.refusal import Refusal
 
 PARENT = "/r/paperclip-home/instances"

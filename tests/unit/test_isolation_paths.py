@@ -2,22 +2,32 @@
 
 from __future__ import annotations
 
+from fnmatch import fnmatch
+
 import pytest
 
-from runner_e2e.isolation.paths import (
+from runner_e2e.isolation.layout import (
+    EXPOSED,
+    HIDDEN,
     HIDDEN_IN_INSTANCE,
     HIDDEN_IN_TEMPORARY_ROOT,
-    PRIVATE_MODE,
+    PLACES,
     SHARED_FIRST_USE,
+)
+from runner_e2e.isolation.layout import (
+    INSTANCE as IN_INSTANCE,
+)
+from runner_e2e.isolation.paths import (
+    PRIVATE_MODE,
     SHARED_MODE,
     TRACE_MODE,
     RunScope,
-    ScopeError,
     is_instance_parent,
     own_run_directories,
     plan_run_scope,
-    session_directory_name,
+    show_agent,
 )
+from runner_e2e.isolation.words import ScopeError, session_directory_name
 
 PARENT = "/var/tmp/re-1/paperclip-home/instances"
 INSTANCE = f"{PARENT}/main"
@@ -69,18 +79,74 @@ def test_a_durable_session_sees_its_own_parts() -> None:
 
 
 def test_the_whole_hidden_set_lies_below_the_instance() -> None:
-    """The product's nine, and what leaked beside them."""
+    """The product's nine, what leaked beside them, and what is another agent's or the server's own."""
     nine = [
         f"runtime/paperclip-runner/{name}"
         for name in ("durable-sessions", "runner", "control-plane", "opencode")
     ]
     nine += ["data/run-logs", "data/provider-traces", "data/backups", "db", "secrets"]
-    more = [".env", "data/workspace-operation-logs", "logs"]
+    more = [".env", "data/workspace-operation-logs", "logs", "config.json", "runtime-info.json"]
+    agents = ["workspaces", "companies", "projects", "chat-workspaces"]
+    logins = ["ai-local-logins", "codex-home", "grok-home", "claude-config-seed"]
 
     scope = scope_of("--state-dir", f"{OWN}/runner")
 
-    assert set(HIDDEN_IN_INSTANCE) == {*nine, *more}
-    assert set(scope.hidden) == {SCRATCH, *(f"{INSTANCE}/{place}" for place in (*nine, *more))}
+    assert {*nine, *more, *agents, *logins} <= set(HIDDEN_IN_INSTANCE)
+    assert scope.hidden == [SCRATCH, *(f"{INSTANCE}/{place}" for place in HIDDEN_IN_INSTANCE)]
+    assert (
+        tuple(pattern for root, pattern, kind, _ in PLACES if (root, kind) == (IN_INSTANCE, HIDDEN))
+        == HIDDEN_IN_INSTANCE
+    )
+
+
+def test_a_launch_of_no_known_agent_sees_no_agents_places() -> None:
+    scope = scope_of("--state-dir", f"{OWN}/runner", "--run-id", "r1")
+
+    for place in ("workspaces", "companies", "projects", "chat-workspaces"):
+        assert f"{INSTANCE}/{place}" in scope.hidden
+        assert not [path for path in scope.exposed if path.startswith(f"{INSTANCE}/{place}")]
+
+
+def test_a_launch_sees_the_places_of_its_own_agent_and_company() -> None:
+    scope = scope_of("--state-dir", f"{OWN}/runner", "--run-id", "r1")
+    before, claims = set(scope.exposed), list(scope.claims)
+
+    show_agent(scope, "c1", "a1")
+
+    assert set(scope.exposed) - before == {
+        f"{INSTANCE}/workspaces/a1",
+        f"{INSTANCE}/companies/c1/agents/a1",
+        f"{INSTANCE}/chat-workspaces/c1/a1",
+        f"{INSTANCE}/projects/c1",
+    }
+    # Another session of the same agent has them as well.
+    assert scope.claims == claims
+    created = [path for path, _ in scope.directories]
+    for path in scope.exposed:
+        parents = {path.rpartition("/")[0], path} - {scope.scratch, SCRATCH.rpartition("/")[0]}
+        assert parents <= {*created, f"{INSTANCE}/data/provider-traces"}, path
+    assert created.index(f"{INSTANCE}/companies/c1") < created.index(f"{INSTANCE}/companies/c1/agents")
+
+
+@pytest.mark.parametrize("names", [("..", "a"), ("c", ""), ("c", "a/b"), ("c", "."), ("c\0", "a")])
+def test_an_agent_of_no_plain_name_is_refused(names: tuple[str, str]) -> None:
+    with pytest.raises(ScopeError):
+        show_agent(scope_of("--state-dir", f"{OWN}/runner", "--run-id", "r1"), *names)
+
+
+def test_what_a_launch_is_shown_of_the_instance_stands_in_the_layout() -> None:
+    scope = scope_of("--state-dir", f"{OWN}/runner", "--run-id", "r1", "--session-id", "s", trace=TRACE)
+    show_agent(scope, "c1", "a1")
+    patterns = [row[1] for row in PLACES if row[0] == IN_INSTANCE and "*" in row[1]]
+
+    shown = {path.removeprefix(f"{INSTANCE}/") for path in scope.exposed if path.startswith(INSTANCE)}
+
+    named = {path: [one for one in patterns if fnmatch(path, one)] for path in shown}
+    assert all(named.values()), named
+    assert {one for found in named.values() for one in found} == set(patterns)
+    exposed = [row[1] for row in PLACES if row[0] == IN_INSTANCE and row[2] == EXPOSED]
+    for pattern in exposed:
+        assert any(pattern.startswith(f"{place}/") for place in HIDDEN_IN_INSTANCE), pattern
 
 
 def test_a_direct_codex_run_owns_its_state() -> None:

@@ -87,6 +87,11 @@ def test_a_replacement_is_known_by_the_digest_of_its_program(tmp_path: Path) -> 
     assert read(configure(tmp_path)).replacements == {}
 
 
+def test_ports_to_close_are_read(tmp_path: Path) -> None:
+    assert read(configure(tmp_path, close_ports=[5432, 1])).close_ports == [5432, 1]
+    assert read(configure(tmp_path)).close_ports == []
+
+
 def change(path: Path, **fields: object) -> Path:
     path.write_text(json.dumps(json.loads(path.read_text()) | fields))
     return path
@@ -129,6 +134,12 @@ def test_a_field_of_another_type_is_refused(tmp_path: Path) -> None:
         {"levels": {"scopes": "prefered"}},
         {"levels": {"scopes": None}},
         {"levels": {"scope": "off"}},
+        {"closePorts": None},
+        {"closePorts": 5432},
+        {"closePorts": ["5432"]},
+        {"closePorts": [0]},
+        {"closePorts": [65536]},
+        {"closePorts": [True]},
         {"replacements": None},
         {"replacements": {"--opencode-executable": "/a"}},
         {"replacements": {"--opencode-executable": {"path": "a", "sha256": "0"}}},

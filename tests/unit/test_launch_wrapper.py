@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from runner_e2e.isolation.paths import RunScope, plan_run_scope
 from runner_e2e.launch import wrapper
 from runner_e2e.launch.entries import create_directory, create_file, list_directories
-from runner_e2e.launch.wrapper import own_environment, refuse_shared_claims, replace_programs
+from runner_e2e.launch.launching import launch_id, own_environment, refuse_shared_claims
+from runner_e2e.launch.wrapper import replace_programs
 from runner_e2e.sandbox.refusal import Refusal
 
 if TYPE_CHECKING:
@@ -183,7 +184,7 @@ def test_the_trace_is_read_from_the_environment() -> None:
 
 
 def test_every_launch_has_another_random_id() -> None:
-    ids = {wrapper._launch_id() for _ in range(100)}
+    ids = {launch_id() for _ in range(100)}
 
     assert len(ids) == 100
     for text in ids:

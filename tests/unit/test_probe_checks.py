@@ -42,6 +42,7 @@ def test_the_products_own_checks_are_all_there() -> None:
             "acpxRuntime",
             "ownProviderTrace",
             "ownScratch",
+            "ownWorkspace",
         )
     }
 

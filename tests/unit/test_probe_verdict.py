@@ -197,14 +197,17 @@ def test_without_a_marker_a_success_cannot_be_told() -> None:
     assert not any(result.passed for result in judge(inside(), outside(), {}))
 
 
-def test_a_protection_that_may_be_missing_makes_its_checks_recorded() -> None:
-    dependent = [check.id for check in CHECKS if check.protection == "scopes"]
-    assert dependent == ["base:signalHarness"]
-    open_signal = inside() | {"base:signalHarness": success("base:signalHarness")}
+@pytest.mark.parametrize(
+    ("protection", "name"), [("scopes", "base:signalHarness"), ("ports", "run:databasePort")]
+)
+def test_a_protection_that_may_be_missing_makes_its_checks_recorded(protection: str, name: str) -> None:
+    dependent = [check.id for check in CHECKS if check.protection == protection]
+    assert dependent == [name]
+    open_there = inside() | {name: success(name)}
 
-    (strict,) = [r for r in judge(open_signal, outside(), MARKERS) if r.check.id == "base:signalHarness"]
-    results = judge(open_signal, outside(), MARKERS, frozenset({"scopes"}))
-    (lenient,) = [r for r in results if r.check.id == "base:signalHarness"]
+    (strict,) = [r for r in judge(open_there, outside(), MARKERS) if r.check.id == name]
+    results = judge(open_there, outside(), MARKERS, frozenset({protection}))
+    (lenient,) = [r for r in results if r.check.id == name]
 
     assert not strict.passed
     assert lenient.passed
@@ -226,12 +229,15 @@ def test_the_table_has_every_check_of_the_contract() -> None:
         run:otherDurableSession run:durableSessionListing run:otherRunnerState run:controlPlaneState
         run:otherOpencodeSession run:otherRunLog run:databaseWal run:secrets run:otherProviderTrace
         run:harnessEnviron run:instanceEnvFile run:otherOperationLog run:otherScratch base:harnessTests
+        run:otherWorkspace run:otherAgentHome run:sharedAssetsWrite
         base:gitStore base:privateAttempt base:runnerTemp base:dockerSocket base:userBus base:signalHarness
+        run:databasePort
     """
     allowed = (
         "run:ownDurableSession run:ownOpencodeSession run:acpxRuntime run:ownProviderTrace run:ownScratch"
+        " run:ownWorkspace"
     )
-    recorded = "run:harnessCmdline run:sharedTmp run:controlPlaneApi run:databasePort"
+    recorded = "run:harnessCmdline run:sharedTmp run:controlPlaneApi"
 
     assert len(BY_ID) == len(CHECKS)
     assert set(denied.split()) <= set(DENIED)

@@ -17,6 +17,7 @@ from runner_e2e.isolation.variables import (
     BACKUP_DIRECTORY,
     CREDENTIAL_NAMES,
     DATABASE,
+    DATABASE_URL,
     EXTERNAL_STATE,
     GENERATED_SECRETS,
     MASTER_KEY,
@@ -46,7 +47,8 @@ class ServerExpectation:
     """What the attempt meant its server to get.
 
     `workspace_storage` are variables of a storage of its own, `master_key` the key that the attempt made,
-    `vault` the one hand-off of vault variables to a server. Each is admitted with exactly that value.
+    `vault` the one hand-off of vault variables to a server, `database` the address of a database that is the
+    attempt's alone. Each is admitted with exactly that value.
     """
 
     temporary_root: str
@@ -55,6 +57,7 @@ class ServerExpectation:
     workspace_storage: Mapping[str, str] | None = field(default=None, repr=False)
     master_key: str | None = field(default=None, repr=False)
     vault: Mapping[str, str] = field(default_factory=dict, repr=False)
+    database: str | None = field(default=None, repr=False)
     names: ProductNames = UNCONFIGURED
 
 
@@ -115,6 +118,8 @@ def _assert_nothing_denied(environment: Mapping[str, str], expected: ServerExpec
 def _is_admitted(name: str, value: str, expected: ServerExpectation) -> bool:
     if name == MASTER_KEY:
         return bool(expected.master_key) and value == expected.master_key
+    if name == DATABASE_URL:
+        return bool(expected.database) and value == expected.database
     is_vault = name.startswith(VAULT_PREFIXES)
     if is_vault and expected.vault.get(name) == value:
         return True

@@ -1,90 +1,31 @@
 """What one launch hides, exposes and needs created: from the instance root and runnerd's own words.
 
-Source of the layout: Paperclip's instance directory as its server writes it, and the argument list it
-gives to runnerd. The durable session's name is a hash that is never computed here: it is read off
-`--state-dir`. Paths are `str` with surrogates for bytes that are not UTF-8.
+The layout is `layout`'s, the words are read by `words`. The durable session's name is a hash that is never
+computed here: it is read off `--state-dir`. Paths are `str` with surrogates for bytes that are not UTF-8.
 """
 
 from zlib import crc32
 
-RUNNER_STATE = "runtime/paperclip-runner"
-DURABLE_SESSIONS = f"{RUNNER_STATE}/durable-sessions"
-CODEX_STATE = f"{RUNNER_STATE}/runner"
-OPENCODE_SESSIONS = f"{RUNNER_STATE}/opencode"
-PROVIDER_TRACES = "data/provider-traces"
-
-# Hidden from every launch, relative to the instance root. The first nine are the product's own list.
-HIDDEN_IN_INSTANCE = (
-    DURABLE_SESSIONS,
+from .layout import (
+    CHAT_WORKSPACES,
     CODEX_STATE,
-    f"{RUNNER_STATE}/control-plane",
+    COMPANIES,
+    DURABLE_SESSIONS,
+    HIDDEN_IN_INSTANCE,
+    HIDDEN_IN_TEMPORARY_ROOT,
     OPENCODE_SESSIONS,
-    "data/run-logs",
+    PROJECTS,
     PROVIDER_TRACES,
-    "data/backups",
-    "db",
-    "secrets",
-    ".env",
-    "data/workspace-operation-logs",
-    "logs",
+    RUN_DIRECTORY_PREFIX,
+    RUNNER_STATE,
+    SHARED_FIRST_USE,
+    SHOWN_IN_TEMPORARY_ROOT,
+    STAR,
+    WORKSPACES,
 )
-
-# A domain cannot add an entry to an ancestor of a hidden path, so what agents create on first use in
-# such a directory has to be there before.
-SHARED_FIRST_USE = (
-    f"{RUNNER_STATE}/acpx",
-    "companies",
-    "projects",
-    "workspaces",
-    "runtime-context-assets",
-    "skills",
-    "runtime/provider-packs",
-)
-
-# Where a target's harness makes the instance itself, it lies in a temporary root that the harness names:
-# <fixed>/<temporary root>/paperclip-home/instances/<id>. Nothing of <fixed>, of that root or of its
-# paperclip-home is shown but what stands here: other roots hold other runs, other runs' temporary
-# directories lie beside them, and what a tool leaves there later is nobody's either.
-#
-# Of the own temporary root these are hidden by name as well, so that each launch proves it: results with
-# the case's name and matchers, restart requests, attachments and database copies of all companies, and
-# the cache of the server, from which that would load what an agent put there.
-HIDDEN_IN_TEMPORARY_ROOT = ("artifacts-private", "control", "storage", "backups", "xdg-cache")
-# Agents of project workspaces work here.
-SHOWN_IN_TEMPORARY_ROOT = ("workspace",)
-# The server makes `<prefix><issue>-<run>-<random>` beside the temporary root for what it hands one run.
-RUN_DIRECTORY_PREFIX = "paperclip-run-"
-
-# Stands for the temporary root in the parent of such instances.
-STAR = "*"
-
-# Programs that runnerd is told to start: hidden, they would only fail somewhere inside of it.
-PROGRAM_OPTIONS = (
-    "--opencode-executable",
-    "--opencode-proxy-command",
-    "--opencode-proxy-script",
-    "--fake-harness-script",
-)
-PROGRAM_OPTION_PREFIX = "--acpx-sidecar-"
-
-# Read by the server at its start: an agent that wrote them would decide what runs outside its domain.
-READ_ONLY_IN_INSTANCE = ("config.json", "runtime-info.json")
+from .words import ScopeError, read_words, require_segment, session_directory_name
 
 PRIVATE_MODE, SHARED_MODE, TRACE_MODE = 0o700, 0o777, 0o600
-
-_LONGEST_SESSION_NAME = 120
-_SAFE = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-")
-_WANTED = ("--state-dir", "--session-id", "--run-id")
-
-
-class ScopeError(Exception):
-    """Arguments that contradict the layout or each other; `code` is a refusal code."""
-
-    def __init__(self, code: str, message: str, remedy: str) -> None:
-        super().__init__(message)
-        self.code = code
-        self.message = message
-        self.remedy = remedy
 
 
 class RunScope:
@@ -153,18 +94,18 @@ def plan_run_scope(
     One segment of an instance parent may be `*`: any plain name, see `is_instance_parent`. Without
     `--state-dir` (as in `--build-metadata`) no instance is concerned, and all of them are hidden.
     """
-    words, programs = _read_words(arguments)
+    words, programs = read_words(arguments)
     state = words.get("--state-dir")
     if state is None:
-        scope = RunScope(None, "", f"{scratch_root}/{_short_name('')}")
+        scope = RunScope(None, "", f"{scratch_root}/{short_name('')}")
         scope.hidden = [scratch_root, *(_fixed_part(parent) for parent in instance_parents)]
         scope.claims = [scope.scratch]
-        scope.directories = _scratch_directories(scope, scratch_root)
+        scope.directories = scratch_directories(scope, scratch_root)
         scope.programs = programs
         return scope
     run = words.get("--run-id")
     if run is not None:
-        _require_segment("--run-id", run)
+        require_segment("--run-id", run)
     parent, instance, kind, segment = _split_state(state, instance_parents)
     if kind == CODEX_STATE and segment != run:
         raise ScopeError(
@@ -173,12 +114,12 @@ def plan_run_scope(
             "give both the same run",
         )
     owner = f"{instance}/{kind}/{segment}"
-    scope = RunScope(instance, owner, f"{scratch_root}/{_short_name(owner)}")
+    scope = RunScope(instance, owner, f"{scratch_root}/{short_name(owner)}")
     scope.run = run
     scope.session = words.get("--session-id")
     scope.programs = programs
     scope.hidden = [scratch_root, *(f"{instance}/{place}" for place in HIDDEN_IN_INSTANCE)]
-    _close_parents(scope, instance, parent, instance_parents)
+    close_parents(scope, instance, parent, instance_parents)
     private = [f"{instance}/{RUNNER_STATE}", f"{instance}/{DURABLE_SESSIONS}", f"{instance}/{CODEX_STATE}"]
     private.append(f"{instance}/{OPENCODE_SESSIONS}")
     own = [owner]
@@ -194,7 +135,7 @@ def plan_run_scope(
         *((path, PRIVATE_MODE) for path in (*private, *own)),
         (f"{instance}/data", SHARED_MODE),
         *((f"{instance}/{place}", SHARED_MODE) for place in SHARED_FIRST_USE),
-        *_scratch_directories(scope, scratch_root),
+        *scratch_directories(scope, scratch_root),
     ]
     if trace_path:
         traces = f"{instance}/{PROVIDER_TRACES}"
@@ -206,18 +147,25 @@ def plan_run_scope(
     return scope
 
 
-def session_directory_name(session: str) -> str:
-    """Return the OpenCode driver's directory name for a raw session id.
+def show_agent(scope: RunScope, company: str, agent: str) -> None:
+    """Show a launch the places of the agent that its run is of, and of that agent's company.
 
-    Each character outside `[A-Za-z0-9._-]` becomes `_`, and the name is cut to 120 characters, so that
-    two ids may share a directory: see `RunScope.claims`.
+    Without a call no launch sees any agent's: see `launch.agent` for who says which agent it is. The places
+    are nobody's claim, since sessions of one agent share them.
     """
-    name = "".join(char if char in _SAFE else "_" for char in session)[:_LONGEST_SESSION_NAME]
-    if name in ("", ".", ".."):
-        raise ScopeError(
-            "usage", "--session-id maps to no directory name", "give an id with at least one letter or digit"
-        )
-    return name
+    require_segment("the run's log", company)
+    require_segment("the run's log", agent)
+    homes = f"{scope.instance}/{COMPANIES}/{company}"
+    chats = f"{scope.instance}/{CHAT_WORKSPACES}/{company}"
+    own = [f"{scope.instance}/{PROJECTS}/{company}", f"{scope.instance}/{WORKSPACES}/{agent}"]
+    own += [f"{homes}/agents/{agent}", f"{chats}/{agent}"]
+    scope.exposed += own
+    scope.directories += [
+        (homes, PRIVATE_MODE),
+        (f"{homes}/agents", SHARED_MODE),
+        (chats, PRIVATE_MODE),
+        *((path, SHARED_MODE) for path in own),
+    ]
 
 
 def own_run_directories(names: list[str], run: str | None) -> list[str]:
@@ -254,7 +202,7 @@ def _fixed_part(parent: str) -> str:
     return "/".join(parts[: parts.index(STAR)]) if STAR in parts else parent
 
 
-def _close_parents(scope: RunScope, instance: str, parent: str, instance_parents: list[str]) -> None:
+def close_parents(scope: RunScope, instance: str, parent: str, instance_parents: list[str]) -> None:
     """Withhold what lies beside the instance, up to the fixed part of its parent, and hide all others."""
     for other in instance_parents:
         top = _fixed_part(other)
@@ -271,32 +219,6 @@ def _close_parents(scope: RunScope, instance: str, parent: str, instance_parents
     own = "/".join(parts[: depth + 1])
     scope.hidden += [f"{own}/{name}" for name in HIDDEN_IN_TEMPORARY_ROOT]
     scope.writable += [f"{own}/{name}" for name in SHOWN_IN_TEMPORARY_ROOT]
-
-
-def _read_words(arguments: list[str]) -> tuple[dict[str, str], list[tuple[str, str]]]:
-    """Return the values of the options that decide the scope, and the programs with absolute paths."""
-    words: dict[str, str] = {}
-    programs: list[tuple[str, str]] = []
-    position = 0
-    while position < len(arguments):
-        name, joined, value = arguments[position].partition("=")
-        position += 1
-        if name in PROGRAM_OPTIONS or name.startswith(PROGRAM_OPTION_PREFIX):
-            if not joined:
-                value = arguments[position] if position < len(arguments) else ""
-            if value.startswith("/"):
-                programs.append((name, value))
-            continue
-        if name not in _WANTED:
-            continue
-        if not joined:
-            if position == len(arguments):
-                raise ScopeError("usage", f"{name} has no value", "give it one")
-            value = arguments[position]
-            position += 1
-        if words.setdefault(name, value) != value:
-            raise ScopeError("usage", f"{name} is given twice with different values", "give it once")
-    return words, programs
 
 
 def _split_state(state: str, instance_parents: list[str]) -> tuple[str, str, str, str]:
@@ -320,23 +242,14 @@ def _split_state(state: str, instance_parents: list[str]) -> tuple[str, str, str
         kind = "/".join(parts[depth + 1 : depth + 4])
         if kind in (DURABLE_SESSIONS, CODEX_STATE):
             if star:
-                _require_segment("--state-dir", parts[star])
-            _require_segment("--state-dir", parts[depth + 4])
+                require_segment("--state-dir", parts[star])
+            require_segment("--state-dir", parts[depth + 4])
             return parent, "/".join(parts[: depth + 1]), kind, parts[depth + 4]
     raise ScopeError(
         "expose-outside-hidden",
         "--state-dir does not lie in a session of an instance that this cell allows",
         "keep the runner's state beneath the instance root",
     )
-
-
-def _require_segment(option: str, value: str) -> None:
-    if not value or value in (".", "..") or len(value) > 255 or not _SAFE.issuperset(value):
-        raise ScopeError(
-            "usage",
-            f"{option} holds a name with other characters than letters, digits, dot, dash and underscore",
-            "give the id as the server makes it",
-        )
 
 
 def _require_trace(path: str, traces: str) -> None:
@@ -349,9 +262,11 @@ def _require_trace(path: str, traces: str) -> None:
         )
 
 
-def _short_name(owner: str) -> str:
+def short_name(owner: str) -> str:
+    """Return the name of an owner's scratch directory; another owner's may be the same, see `claims`."""
     return f"{crc32(owner.encode('utf-8', 'surrogateescape')):08x}"
 
 
-def _scratch_directories(scope: RunScope, scratch_root: str) -> list[tuple[str, int]]:
+def scratch_directories(scope: RunScope, scratch_root: str) -> list[tuple[str, int]]:
+    """Return the launch's private directories, in the order to create them, with their modes."""
     return [(path, PRIVATE_MODE) for path in (scratch_root, scope.scratch, scope.temporary, scope.home)]

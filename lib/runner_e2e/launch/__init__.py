@@ -1,6 +1,6 @@
-"""Become one launch: the wrapper that stands where the server expects runnerd.
+"""Become one launch: the wrappers that stand where the server expects runnerd, or an agent's own command.
 
-Runs under `python3 -I -S`, standard library only: works out the run's scope from runnerd's arguments,
-creates what the domain cannot, writes one journal line, restricts itself and becomes the real runnerd.
-Nothing of it goes to the standard streams, which end in the run's own log.
+They run under `python3 -I -S`, standard library only: work out the run's scope from what the server says,
+create what the domain cannot, write one journal line, restrict themselves and become the real program.
+Nothing of them goes to the standard streams, which end in the run's own log.
 """

@@ -1,22 +1,23 @@
-"""The wrapper's configuration: one JSON file in the attempt's private directory."""
+"""The wrappers' configurations: one JSON file each in the attempt's private directory."""
 
 import json
 from os import O_CLOEXEC, O_NOFOLLOW, O_RDONLY, close, read
 from os import open as open_descriptor
 
-from runner_e2e.isolation.paths import PROGRAM_OPTIONS, is_instance_parent
+from runner_e2e.isolation.paths import is_instance_parent
+from runner_e2e.isolation.words import PROGRAM_OPTIONS
+from runner_e2e.sandbox.ports import is_port
 from runner_e2e.sandbox.protections import NAMES, OFF, PREFERRED, REQUIRED
 from runner_e2e.sandbox.refusal import Refusal
 
 SCHEMA = "runner-e2e.runnerd-configuration/v1"
 FILE_NAME = "runnerd.json"
 
-_KEYS = {
+# What every kind of wrapper is told.
+COMMON_KEYS = {
     "schema": str,
-    "runner": str,
     "journal": str,
     "boot": int,
-    "instanceParents": list,
     "scratchRoot": str,
     "hide": list,
     "hideOptional": list,
@@ -26,54 +27,67 @@ _KEYS = {
     "levels": dict,
     "keepFileCapabilities": bool,
 }
+# May be left out: where the server has no database but that of its instance.
+CLOSE_PORTS = "closePorts"
+_KEYS = {**COMMON_KEYS, "runner": str, "instanceParents": list}
 
 
 # May be left out: a launch that replaces nothing pays nothing for it.
 REPLACEMENTS = "replacements"
-_LISTS = ("instanceParents", "hide", "hideOptional", "writable")
 _LEVELS = (REQUIRED, PREFERRED, OFF)
 
 
-class Configuration:
+class Common:
     """What the harness decided for all launches of one server start (`boot`, from 1).
 
-    An `instance_parents` entry may hold one `*` as a whole segment, see `isolation.paths`.
     `withhold_prefix` starts the names of all attempts' roots: those beside this one are not granted.
     `writable` names places beside the instance and the temporary directories that agents may write.
-    `replacements` holds, by option of runnerd, the program to start instead of the one that the server
-    names, and its SHA-256: a program that is another one by the time of a launch is refused by runnerd.
+    `close_ports` are TCP ports that no launch may reach, beside that of the instance's database.
     """
 
     __slots__ = (
         "boot",
+        "close_ports",
         "hide",
         "hide_optional",
-        "instance_parents",
         "journal",
         "keep_file_capabilities",
         "levels",
         "minimum_abi",
-        "replacements",
-        "runner",
         "scratch_root",
         "withhold_prefix",
         "writable",
     )
 
     def __init__(self, content: dict[str, object]) -> None:
-        self.runner = str(content["runner"])
         self.journal = str(content["journal"])
         self.boot = _number(content["boot"])
-        self.instance_parents = _strings(content["instanceParents"])
+        self.close_ports = [_number(port) for port in _items(content.get(CLOSE_PORTS))]
         self.scratch_root = str(content["scratchRoot"])
-        self.hide = _strings(content["hide"])
-        self.hide_optional = _strings(content["hideOptional"])
-        self.writable = _strings(content["writable"])
+        self.hide = strings(content["hide"])
+        self.hide_optional = strings(content["hideOptional"])
+        self.writable = strings(content["writable"])
         self.withhold_prefix = str(content["withholdPrefix"])
         self.minimum_abi = _number(content["minimumAbi"])
         levels = content["levels"]
         self.levels = {str(k): str(v) for k, v in levels.items()} if isinstance(levels, dict) else {}
         self.keep_file_capabilities = content["keepFileCapabilities"] is True
+
+
+class Configuration(Common):
+    """What is decided beside that for launches of runnerd.
+
+    An `instance_parents` entry may hold one `*` as a whole segment, see `isolation.paths`.
+    `replacements` holds, by option of runnerd, the program to start instead of the one that the server
+    names, and its SHA-256: a program that is another one by the time of a launch is refused by runnerd.
+    """
+
+    __slots__ = ("instance_parents", "replacements", "runner")
+
+    def __init__(self, content: dict[str, object]) -> None:
+        super().__init__(content)
+        self.runner = str(content["runner"])
+        self.instance_parents = strings(content["instanceParents"])
         self.replacements: dict[str, tuple[str, str]] = {}
         replacements = content.get(REPLACEMENTS)
         if isinstance(replacements, dict):
@@ -82,6 +96,18 @@ class Configuration:
 
 def read_configuration(path: bytes) -> Configuration:
     """Read and check the configuration; a wrapper without one must not start anything."""
+    content = read_document(path)
+    if (
+        not is_document(content, SCHEMA, _KEYS, (REPLACEMENTS,))
+        or not all(map(is_instance_parent, strings(content["instanceParents"])))
+        or (REPLACEMENTS in content and not _are_replacements(content[REPLACEMENTS]))
+    ):
+        raise wrong_document(SCHEMA)
+    return Configuration(content)
+
+
+def read_document(path: bytes) -> dict[str, object]:
+    """Read one JSON object, which is none of a link; refuses anything else."""
     try:
         descriptor = open_descriptor(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW)
         try:
@@ -98,20 +124,35 @@ def read_configuration(path: bytes) -> Configuration:
             "start runnerd through the attempt's own bin directory",
             errno=getattr(error, "errno", None),
         ) from error
-    if (
-        not isinstance(content, dict)
-        or content.get("schema") != SCHEMA
-        or content.keys() - {REPLACEMENTS} != _KEYS.keys()
-        or not all(isinstance(content[key], kind) for key, kind in _KEYS.items())
-        or not all(isinstance(path, str) for key in _LISTS for path in content[key])
-        or not all(map(is_instance_parent, content["instanceParents"]))
-        or not all(name in NAMES and level in _LEVELS for name, level in content["levels"].items())
-        or (REPLACEMENTS in content and not _are_replacements(content[REPLACEMENTS]))
-    ):
-        raise Refusal(
-            "usage", f"the wrapper's configuration is not {SCHEMA}", "let the harness write it anew"
+    return content if isinstance(content, dict) else {}
+
+
+def is_document(
+    content: dict[str, object], schema: str, keys: dict[str, type], optional: tuple[str, ...] = ()
+) -> bool:
+    """Tell whether a configuration has exactly these keys, with values of these kinds, and this schema."""
+    if content.get("schema") != schema or content.keys() - {CLOSE_PORTS, *optional} != keys.keys():
+        return False
+    ports = content.get(CLOSE_PORTS, [])
+    if not isinstance(ports, list) or not all(map(is_port, ports)):
+        return False
+    levels = content["levels"]
+    return (
+        all(isinstance(content[key], kind) for key, kind in keys.items())
+        and all(
+            isinstance(item, str)
+            for key, kind in keys.items()
+            if kind is list
+            for item in _items(content[key])
         )
-    return Configuration(content)
+        and isinstance(levels, dict)
+        and all(name in NAMES and level in _LEVELS for name, level in levels.items())
+    )
+
+
+def wrong_document(schema: str) -> Refusal:
+    """Return the refusal of a configuration that is none."""
+    return Refusal("usage", f"the wrapper's configuration is not {schema}", "let the harness write it anew")
 
 
 def _are_replacements(value: object) -> bool:
@@ -126,8 +167,13 @@ def _are_replacements(value: object) -> bool:
     )
 
 
-def _strings(value: object) -> list[str]:
-    return [str(item) for item in value] if isinstance(value, list) else []
+def strings(value: object) -> list[str]:
+    """Return the items of a list as texts."""
+    return [str(item) for item in _items(value)]
+
+
+def _items(value: object) -> list[object]:
+    return value if isinstance(value, list) else []
 
 
 def _number(value: object) -> int:

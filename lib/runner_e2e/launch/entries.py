@@ -1,11 +1,13 @@
 """Create what a launch needs and cannot create itself, without following a planted symlink."""
 
 import os
-from errno import EEXIST, ELOOP, ENOTDIR
+import stat
+from errno import EEXIST, EFBIG, ELOOP, ENOSPC, ENOTDIR
 
 from runner_e2e.sandbox.refusal import Refusal
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_PLAIN = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 def create_directory(path: str, mode: int) -> None:
@@ -46,6 +48,97 @@ def create_file(path: str, mode: int) -> None:
     except OSError as error:
         if error.errno != EEXIST or os.path.islink(path) or not os.path.isfile(path):
             raise _failed(path, error) from error
+
+
+def copy_file(source: str, top: str, name: str, most_bytes: int) -> None:
+    """Copy a small regular file to `name` below `top`, making its directories; one that is there is replaced.
+
+    Agents may write below `top` meanwhile, so that no part of the way there may be a symlink.
+    """
+    try:
+        content = _read_regular(source, most_bytes)
+    except OSError as error:
+        raise _failed(source, error) from error
+    *directories, last = name.split("/")
+    try:
+        parent = _open_below(top, directories)
+        try:
+            descriptor = os.open(last, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | _PLAIN, 0o600, dir_fd=parent)
+        finally:
+            os.close(parent)
+        try:
+            _write_whole(descriptor, content)
+        finally:
+            os.close(descriptor)
+    except OSError as error:
+        raise _failed(f"{top}/{name}", error) from error
+
+
+def copy_links(source: str, top: str, name: str) -> None:
+    """Make the symlinks of a directory, if there is one, in `name` below `top` too, as `copy_file` does.
+
+    Only those that lead to an absolute path; what is there already stays.
+    """
+    try:
+        with os.scandir(source) as found:
+            links = [(entry.name, os.readlink(entry.path)) for entry in found if entry.is_symlink()]
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise _failed(source, error) from error
+    try:
+        parent = _open_below(top, name.split("/"))
+        try:
+            for link, target in links:
+                if target.startswith("/"):
+                    _link(target, link, parent)
+        finally:
+            os.close(parent)
+    except OSError as error:
+        raise _failed(f"{top}/{name}", error) from error
+
+
+def _link(target: str, name: str, parent: int) -> None:
+    try:
+        os.symlink(target, name, dir_fd=parent)
+    except OSError as error:
+        if error.errno != EEXIST:
+            raise
+
+
+def _open_below(top: str, parts: list[str]) -> int:
+    """Open a directory below another one, making it and those on the way; no symlink is followed."""
+    descriptor = os.open(top, _DIRECTORY)
+    for part in parts:
+        above = descriptor
+        try:
+            try:
+                os.mkdir(part, 0o700, dir_fd=above)
+            except OSError as error:
+                if error.errno != EEXIST:
+                    raise
+            descriptor = os.open(part, _DIRECTORY, dir_fd=above)
+        finally:
+            os.close(above)
+    return descriptor
+
+
+def _write_whole(descriptor: int, content: bytes) -> None:
+    if os.write(descriptor, content) != len(content):
+        raise OSError(ENOSPC, os.strerror(ENOSPC))
+
+
+def _read_regular(path: str, most_bytes: int) -> bytes:
+    descriptor = os.open(path, os.O_RDONLY | _PLAIN)
+    try:
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode):
+            raise OSError(ELOOP, os.strerror(ELOOP))
+        if found.st_size > most_bytes:
+            raise OSError(EFBIG, os.strerror(EFBIG))
+        return os.read(descriptor, most_bytes)
+    finally:
+        os.close(descriptor)
 
 
 def _failed(path: str, error: OSError) -> Refusal:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from runner_e2e.errors import UnsupportedHostError
-from runner_e2e.launch.configuration import FILE_NAME, REPLACEMENTS, SCHEMA
+from runner_e2e.launch.configuration import CLOSE_PORTS, FILE_NAME, REPLACEMENTS, SCHEMA
 
 WRAPPER_NAME = "paperclip-runnerd"
 JOURNAL_NAME = "launches.ndjson"
@@ -39,17 +39,24 @@ def find_interpreter(works: Callable[[Path], bool] | None = None) -> Path:
 
 
 def install_wrapper(root: Path, project: Path, interpreter: Path | None = None) -> Path:
-    """Copy the wrapper to `<root>/bin/`, unchanged where the system's Python serves; return its path.
+    """Copy runnerd's wrapper to `<root>/bin/`, see `install_program`; return its path."""
+    return install_program(root, project, "sandboxed_runnerd.py", WRAPPER_NAME, interpreter)
+
+
+def install_program(
+    root: Path, project: Path, entrypoint: str, name: str, interpreter: Path | None = None
+) -> Path:
+    """Copy an entrypoint to `<root>/bin/`, unchanged where the system's Python serves; return its path.
 
     With another interpreter only the first line differs.
     """
-    source = (project / "entrypoints" / "sandboxed_runnerd.py").read_bytes()
+    source = (project / "entrypoints" / entrypoint).read_bytes()
     interpreter = interpreter or find_interpreter()
     if interpreter != _SYSTEM_PYTHON:
         source = b"#!" + os.fsencode(interpreter) + b" -ISXutf8\n" + source.partition(b"\n")[2]
-    for name in ("bin", "private"):
-        (root / name).mkdir(mode=0o700, parents=True, exist_ok=True)
-    wrapper = root / "bin" / WRAPPER_NAME
+    for directory in ("bin", "private"):
+        (root / directory).mkdir(mode=0o700, parents=True, exist_ok=True)
+    wrapper = root / "bin" / name
     wrapper.write_bytes(source)
     wrapper.chmod(0o755)
     (root / "private" / "library").write_bytes(os.fsencode(project / "lib") + b"\n")
@@ -69,12 +76,14 @@ def write_configuration(  # noqa: PLR0913 - the fields of one file, keyword only
     writable: Sequence[Path] = (),
     keep_file_capabilities: bool = False,
     replacements: Mapping[str, Path] | None = None,
+    close_ports: Sequence[int] = (),
 ) -> Path:
     """Write the wrapper's configuration for one server start, atomically; return the journal's path.
 
     An instance parent is canonical. Where the instance comes later, in a temporary root whose name the
     target chooses, the segment of that name is `*`. `replacements` are programs that runnerd starts
-    instead of those that the server names, by its option; each is taken as it is at this moment.
+    instead of those that the server names, by its option; each is taken as it is at this moment. Launches
+    reach none of the TCP ports in `close_ports`, nor that of the instance's own database.
     """
     private = root / "private"
     journal = private / JOURNAL_NAME
@@ -93,15 +102,22 @@ def write_configuration(  # noqa: PLR0913 - the fields of one file, keyword only
         "levels": dict(levels),
         "keepFileCapabilities": keep_file_capabilities,
     }
+    if close_ports:
+        content[CLOSE_PORTS] = list(close_ports)
     if replacements:
         content[REPLACEMENTS] = {
             option: {"path": str(path), "sha256": hashlib.sha256(path.read_bytes()).hexdigest()}
             for option, path in replacements.items()
         }
-    with tempfile.NamedTemporaryFile("w", dir=private, delete=False, encoding="ascii") as file:
-        json.dump(content, file)
-    Path(file.name).replace(private / FILE_NAME)
+    write_document(private / FILE_NAME, content)
     return journal
+
+
+def write_document(path: Path, content: Mapping[str, object]) -> None:
+    """Write a configuration, atomically."""
+    with tempfile.NamedTemporaryFile("w", dir=path.parent, delete=False, encoding="ascii") as file:
+        json.dump(content, file)
+    Path(file.name).replace(path)
 
 
 def _works(interpreter: Path) -> bool:

@@ -1,22 +1,15 @@
 """The wrapper's flow: configuration, scope, entries, domain, journal line, the real runnerd."""
 
 import os
-import time
 
 from runner_e2e.evidence import journal
-from runner_e2e.isolation.paths import (
-    READ_ONLY_IN_INSTANCE,
-    RunScope,
-    ScopeError,
-    own_run_directories,
-    plan_run_scope,
-)
-from runner_e2e.sandbox import execute, kernel, launcher, plan, protections
+from runner_e2e.isolation.layout import RUN_LOGS
+from runner_e2e.isolation.paths import own_run_directories, plan_run_scope, show_agent
+from runner_e2e.sandbox import execute, plan, protections
 from runner_e2e.sandbox.names import Resolver
 from runner_e2e.sandbox.refusal import Refusal
-from runner_e2e.sandbox.rules import Access
 
-from . import configuration, entries
+from . import agent, configuration, entries, launching
 
 _TRACE_VARIABLE = b"PAPERCLIP_PROVIDER_TRACE_PATH="
 
@@ -24,31 +17,14 @@ _TRACE_VARIABLE = b"PAPERCLIP_PROVIDER_TRACE_PATH="
 def main(program: str, arguments: list[str]) -> int:
     """Run the wrapper at `program` (`<root>/bin/…`) on runnerd's arguments.
 
-    Returns only when runnerd was not started. The refusal goes into the journal; only when that
-    cannot be opened does a line without any path go to standard error.
+    Returns only when runnerd was not started, see `launching.run_wrapper`.
     """
-    kernel.restore_signals()
-    root = os.path.dirname(os.path.dirname(os.path.realpath(os.fsencode(program))))
-    settings = None
-    descriptor = -1
-    launch = _launch_id()
-    try:
-        settings = configuration.read_configuration(root + b"/private/" + configuration.FILE_NAME.encode())
-        descriptor = journal.open_journal(settings.journal)
-        refusal = _launch(root, settings, descriptor, launch, arguments)
-    except Refusal as error:
-        refusal = error
-    except ScopeError as error:
-        refusal = Refusal(error.code, error.message, error.remedy)
-    except (OSError, ValueError, MemoryError) as error:
-        refusal = Refusal(
-            "protection-unavailable",
-            f"the wrapper could not finish: {getattr(error, 'strerror', None) or type(error).__name__}",
-            "report this; runnerd was not started",
-            errno=getattr(error, "errno", None),
-        )
-    _report(refusal, descriptor, {"boot": settings.boot if settings else 0, "launch": launch})
-    return refusal.status
+    return launching.run_wrapper(
+        program,
+        configuration.FILE_NAME,
+        configuration.read_configuration,
+        lambda root, settings, descriptor, launch: _launch(root, settings, descriptor, launch, arguments),
+    )
 
 
 def _launch(
@@ -65,42 +41,24 @@ def _launch(
     scope = plan_run_scope(
         arguments, _trace_path(environment), settings.instance_parents, settings.scratch_root
     )
-    refuse_shared_claims(scope, journal.read_descriptor(descriptor))
-    resolver = Resolver()
     if scope.instance is not None:
-        _refuse_links(resolver, os.fsencode(scope.instance))
-    for path, mode in scope.directories:
-        entries.create_directory(path, mode)
-    for path, mode in scope.files:
-        entries.create_file(path, mode)
+        owner = agent.find_agent(f"{scope.instance}/{RUN_LOGS}", scope.run)
+        if owner is not None:
+            show_agent(scope, *owner)
+    resolver = launching.make_entries(scope, descriptor)
     if scope.instance is None:
         # Asked for its version only: wherever the server happens to stand is nobody's workspace.
         os.chdir(scope.temporary)
     elif scope.beside is not None:
         found = own_run_directories(entries.list_directories(scope.beside), scope.run)
         scope.writable += [f"{scope.beside}/{name}" for name in found]
-    environment = own_environment(environment, scope)
-    policy = plan.Policy(
-        [os.fsencode(path) for path in settings.hide],
-        [os.fsencode(path) for path in (*settings.hide_optional, *scope.hidden)],
-        [os.fsencode(path) for path in scope.exposed],
-        plan_access(root, scope, settings.writable, privileged=protections.is_privileged()),
-        (
-            (os.path.dirname(root), os.fsencode(settings.withhold_prefix)),
-            *((os.fsencode(directory), b"") for directory in scope.withheld),
-        ),
-    )
-    the_plan = plan.build_plan(policy, resolver)
-    plan.check_process(the_plan)
-    _refuse_ancestors(the_plan, resolver, scope)
+    environment = launching.own_environment(environment, scope)
+    access = launching.plan_access(root, scope, settings.writable, privileged=protections.is_privileged())
+    the_plan = launching.plan_domain(root, settings, scope, access, resolver)
     runner = os.fsencode(settings.runner)
     candidates = plan.find_command(runner, b"", the_plan, resolver)
     refuse_hidden_programs(scope.programs, the_plan, resolver)
-    strictness = launcher.Settings(
-        settings.minimum_abi, settings.levels, keep_file_capabilities=settings.keep_file_capabilities
-    )
-    done = launcher.enforce(the_plan, strictness)
-    record = _launch_record(settings.boot, launch, scope, the_plan, strictness, done)
+    record = launching.enter_domain(settings, launch, scope, the_plan)
     if replaced:
         record["replaced"] = replaced
     journal.append_record(descriptor, record)
@@ -137,62 +95,6 @@ def replace_programs(
     return changed, replaced
 
 
-def refuse_shared_claims(scope: RunScope, records: list[dict[str, object]]) -> None:
-    """Refuse what an earlier launch of another owner, or a directory that another session, was given.
-
-    Two raw session ids may map to one directory name, short scratch names may collide, and the run or
-    the trace may be another's.
-    """
-    for record in records:
-        claims = record.get("claims")
-        if not isinstance(claims, list):
-            continue
-        for path in scope.claims:
-            if path not in claims:
-                continue
-            same_session = path != scope.session_claim or record.get("session") == scope.session
-            if record.get("owner") == scope.owner and same_session:
-                continue
-            raise Refusal(
-                "expose-reveals-hidden",
-                "a path of this launch belongs to another session",
-                "use session ids that differ in their first 120 letters and digits, and a run and a trace"
-                " for one session only",
-                path=os.fsencode(path),
-            )
-
-
-def plan_access(root: bytes, scope: RunScope, writable: list[str], *, privileged: bool) -> Access:
-    """Return what the launch may write: its instance and what the scope adds, temporary places, devices.
-
-    Whatever the harness or the server executes or reads lies outside the domain's reach this way: the
-    wrapper itself, the instance's configuration, tools and start-up files of the same user.
-    """
-    places = {b"/tmp", b"/var/tmp", *(os.fsencode(path) for path in (*writable, *scope.writable))}
-    if not privileged:
-        places.add(b"/dev")  # root gets the usual devices one by one
-    read_only = {root}
-    if scope.instance is not None:
-        instance = os.fsencode(scope.instance)
-        places.add(instance)
-        read_only |= {instance + b"/" + os.fsencode(name) for name in READ_ONLY_IN_INSTANCE}
-    return Access(read_only, places, everywhere_read_only=True, privileged=privileged)
-
-
-def own_environment(environment: list[bytes], scope: RunScope) -> list[bytes]:
-    """Return the environment with the launch's own temporary and home directories, else unchanged."""
-    temporary, home = os.fsencode(scope.temporary), os.fsencode(scope.home)
-    own = {
-        b"TMPDIR": temporary,
-        b"TMP": temporary,
-        b"TEMP": temporary,
-        b"TMUX_TMPDIR": temporary,
-        b"HOME": home,
-    }
-    kept = [entry for entry in environment if entry.partition(b"=")[0] not in own]
-    return kept + [name + b"=" + value for name, value in own.items()]
-
-
 def refuse_hidden_programs(programs: list[tuple[str, str]], the_plan: plan.Plan, resolver: Resolver) -> None:
     """Refuse a program that runnerd is told to start and that the domain would close to it.
 
@@ -212,106 +114,8 @@ def refuse_hidden_programs(programs: list[tuple[str, str]], the_plan: plan.Plan,
             )
 
 
-def _refuse_links(resolver: Resolver, instance: bytes) -> None:
-    """Refuse an instance whose name is not where it lies: what is planned by name would miss it."""
-    try:
-        found = resolver.resolve(instance)
-    except OSError as error:
-        raise Refusal(
-            "path-unresolvable",
-            f"the instance cannot be resolved: {os.strerror(error.errno or 0)}",
-            "check that every part of its path is a directory that can be searched",
-            path=instance,
-            errno=error.errno,
-        ) from error
-    if found.links:
-        raise Refusal(
-            "expose-symlink",
-            "the way to the instance passes through a symlink",
-            "name the instance by its real directory",
-            path=found.links[0],
-        )
-
-
-def _refuse_ancestors(the_plan: plan.Plan, resolver: Resolver, scope: RunScope) -> None:
-    """Refuse a working or home directory in which nothing could be listed or created."""
-    home = resolver.resolve(os.fsencode(scope.home)).canonical
-    for place in (os.getcwdb(), home):
-        if place in the_plan.withheld:
-            raise Refusal(
-                "cwd-ancestor",
-                "the working directory or HOME of this launch contains a hidden path, so nothing"
-                " could be listed or created in it",
-                "give the agent a workspace that contains none",
-                path=place,
-            )
-
-
-def _launch_record(  # noqa: PLR0913, PLR0917 - one record of everything the launch consists of
-    boot: int,
-    launch: str,
-    scope: RunScope,
-    the_plan: plan.Plan,
-    strictness: launcher.Settings,
-    done: launcher.Enforced,
-) -> dict[str, object]:
-    by_outcome: dict[str, list[str]] = {}
-    for path, outcome in sorted(done.proof.items()):
-        by_outcome.setdefault(outcome, []).append(os.fsdecode(path))
-    return {
-        "schema": journal.LAUNCH_SCHEMA,
-        "boot": boot,
-        "launch": launch,
-        "run": scope.run,
-        "session": scope.session,
-        "owner": scope.owner,
-        "claims": scope.claims,
-        "pid": os.getpid(),
-        "time": round(time.time(), 3),
-        "writable": sorted(os.fsdecode(path) for path in the_plan.access.writable),
-        "hidden": sorted(os.fsdecode(path) for path in the_plan.hidden),
-        "exposed": sorted(os.fsdecode(path) for path in the_plan.exposed),
-        "abi": done.abi,
-        "grants": done.grants,
-        "proof": {name: len(paths) for name, paths in by_outcome.items()},
-        "unproven": by_outcome.get("file-mode", []) + by_outcome.get("ancestor", []),
-        "protections": {
-            name: {"level": strictness.levels[name], "outcome": outcome}
-            for name, outcome in done.outcomes.items()
-        },
-        "keptFileCapabilities": done.kept_file_capabilities,
-    }
-
-
-def _report(refusal: Refusal, descriptor: int, place: dict[str, object]) -> None:
-    if descriptor >= 0:
-        try:
-            journal.append_record(descriptor, refusal.fields() | place)
-        except OSError:
-            pass
-        else:
-            return
-    fields = refusal.fields()
-    fields["path"] = None
-    import json
-
-    try:
-        os.write(2, json.dumps(fields).encode("ascii") + b"\n")
-    except OSError:
-        return
-
-
 def _trace_path(environment: list[bytes]) -> str | None:
     for entry in environment:
         if entry.startswith(_TRACE_VARIABLE):
             return os.fsdecode(entry[len(_TRACE_VARIABLE) :])
     return None
-
-
-def _launch_id() -> str:
-    """Return a random UUID (version 4); the uuid module costs more than the launch's other imports."""
-    raw = bytearray(os.urandom(16))
-    raw[6] = raw[6] & 0x0F | 0x40
-    raw[8] = raw[8] & 0x3F | 0x80
-    text = raw.hex()
-    return "-".join((text[:8], text[8:12], text[12:16], text[16:20], text[20:]))

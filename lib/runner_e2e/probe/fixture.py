@@ -15,8 +15,17 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from runner_e2e.isolation.paths import DURABLE_SESSIONS, RUNNER_STATE, STAR, plan_run_scope
+from runner_e2e.isolation.layout import (
+    COMPANIES,
+    DURABLE_SESSIONS,
+    RUN_LOGS,
+    RUNNER_STATE,
+    STAR,
+    WORKSPACES,
+)
+from runner_e2e.isolation.paths import plan_run_scope
 from runner_e2e.launch.install import ROOT_PREFIX, WRAPPER_NAME
+from runner_e2e.launch.ports import DATABASE_LOCK
 from runner_e2e.probe.checks import Action, Check, Layout, checks_for
 
 INSTANCE = "probe-instance"
@@ -27,6 +36,7 @@ RUNNER_NAME = "probe-shell"
 OWN, OTHER = "0" * 64, "f" * 64
 OWN_RUN, OTHER_RUN = "probe-run-own", "probe-run-other"
 OWN_SESSION, OTHER_SESSION = "probe-session-own", "probe-session-other"
+COMPANY, AGENT, OTHER_AGENT = "probe-company", "agent", "probe-agent-other"
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +114,7 @@ def build_fixture(root: Path, base: BaseTargets, layout: Layout = Layout.ATTEMPT
         layout,
         parent,
         instance,
-        instance / "workspaces" / "agent",
+        instance / WORKSPACES / AGENT,
         instance / "data" / "provider-traces" / "00000000-0000-4000-8000-000000000001.ndjson",
     )
     with contextlib.ExitStack() as stack:
@@ -146,7 +156,7 @@ def _plant_instance(fixture: Fixture) -> None:
         state / "opencode" / OTHER_SESSION / "data" / "opencode" / "opencode.db",
     )
     data = instance / "data"
-    _plant(fixture, "run:otherRunLog", data / "run-logs" / "company" / "agent" / f"{OTHER_RUN}.ndjson")
+    _plant(fixture, "run:otherRunLog", data / "run-logs" / COMPANY / OTHER_AGENT / f"{OTHER_RUN}.ndjson")
     _plant(fixture, "run:otherOperationLog", data / "workspace-operation-logs" / "company" / "1.ndjson")
     _plant(fixture, "run:otherProviderTrace", data / "provider-traces" / "other.ndjson")
     _plant(fixture, "run:backups", data / "backups" / "other.sql")
@@ -154,9 +164,19 @@ def _plant_instance(fixture: Fixture) -> None:
     _plant(fixture, "run:databaseWal", instance / "db" / "pg_wal" / "000000010000000000000001")
     _plant(fixture, "run:secrets", instance / "secrets" / "master.key")
     _plant(fixture, "run:instanceEnvFile", instance / ".env")
-    config = instance / "config.json"
-    config.touch(mode=0o600)
-    fixture.targets["run:instanceConfigWrite"] = str(config)
+    _plant(fixture, "run:otherWorkspace", instance / WORKSPACES / OTHER_AGENT / "report.md")
+    _plant(
+        fixture,
+        "run:otherAgentHome",
+        instance / COMPANIES / COMPANY / "agents" / OTHER_AGENT / "instructions" / "AGENTS.md",
+    )
+    for check, path in (
+        ("run:instanceConfigWrite", instance / "config.json"),
+        ("run:sharedAssetsWrite", instance / "runtime-context-assets" / "bundle"),
+    ):
+        path.parent.mkdir(mode=0o700, exist_ok=True)
+        path.touch(mode=0o600)
+        fixture.targets[check] = str(path)
     _plant(fixture, "run:otherInstance", instance.parent / "other-instance" / "secrets" / "master.key")
     fixture.targets["run:hiddenExistence"] = fixture.targets["run:secrets"]
     fixture.markers["run:hiddenExistence"] = str(Path(fixture.targets["run:secrets"]).stat().st_size).encode()
@@ -171,6 +191,9 @@ def _plant_own(fixture: Fixture) -> None:
     state = instance / RUNNER_STATE
     fixture.workspace.mkdir(mode=0o700, parents=True)
     (instance / "data" / "provider-traces").mkdir(mode=0o700, parents=True, exist_ok=True)
+    # By its log the launch knows which agent it is of.
+    (instance / RUN_LOGS / COMPANY / AGENT).mkdir(mode=0o700, parents=True)
+    (instance / RUN_LOGS / COMPANY / AGENT / f"{OWN_RUN}.ndjson").touch(mode=0o600)
     fixture.trace.touch(mode=0o600)
     scratch_root = fixture.root / "s"
     scope = plan_run_scope(
@@ -187,6 +210,7 @@ def _plant_own(fixture: Fixture) -> None:
         "run:acpxRuntime": state / "acpx",
         "run:ownProviderTrace": fixture.trace,
         "run:ownScratch": Path(scope.temporary),
+        "run:ownWorkspace": fixture.workspace,
     }
     for check, path in own.items():
         if check != "run:ownProviderTrace":
@@ -254,6 +278,9 @@ def _listen(fixture: Fixture, stack: contextlib.ExitStack) -> None:
         server.bind(("127.0.0.1", 0))
         fixture.targets[check] = str(server.getsockname()[1])
         fixture.markers[check] = _greet(server, stack)
+    database = fixture.instance / DATABASE_LOCK
+    lines = (os.getpid(), database.parent, 0, fixture.targets["run:databasePort"], sockets, "127.0.0.1")
+    database.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
 
 
 def _greet(server: socket.socket, stack: contextlib.ExitStack) -> bytes:

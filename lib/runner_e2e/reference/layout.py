@@ -35,7 +35,7 @@ class Instance:
 
     @property
     def postmaster_pid(self) -> Path:
-        """Exists while the database is served."""
+        """Exists while the database is served, and names its port in the fourth line."""
         return self.root / "db" / "postmaster.pid"
 
     @property
@@ -78,7 +78,7 @@ def plan_log_ref(company_id: str, agent_id: str, run_id: str) -> str:
     return "/".join(segments) + ".ndjson"
 
 
-def create_instance(config: ServerConfig, started_at: str) -> Instance:
+def create_instance(config: ServerConfig, started_at: str, database_port: int) -> Instance:
     """Create what the product creates at its first start; what exists is kept."""
     instance = Instance(config.instance_root)
     instance.root.mkdir(parents=True, exist_ok=True)
@@ -103,7 +103,7 @@ def create_instance(config: ServerConfig, started_at: str) -> Instance:
         "version": __version__,
     }
     replace_private_json(instance.root / "runtime-info.json", runtime_info)
-    lines = (os.getpid(), instance.root / "db", started_at, config.port)
+    lines = (os.getpid(), instance.root / "db", started_at, database_port, "", "127.0.0.1")
     replace_private_file(instance.postmaster_pid, "".join(f"{line}\n" for line in lines))
     return instance
 

@@ -30,8 +30,8 @@ def main(environ: Mapping[str, str]) -> int:
         config = parse_config(environ)
         if not config.runner_binary.is_file():
             raise InputError("PAPERCLIP_RUNNER_BINARY is not a file", "Name an existing program")
-        listener = _listen(config.port)
-        instance = _create(config, started_at)
+        listener, database = _listen(config.port), _listen(0)
+        instance = _create(config, started_at, database.getsockname()[1])
     except RunnerE2EError as error:
         print(error, file=sys.stderr)  # noqa: T201 - there is no log before there is an instance
         return error.exit_code
@@ -40,7 +40,7 @@ def main(environ: Mapping[str, str]) -> int:
     adopt_orphans()
     launches = Launches(config, instance, store, log)
     try:
-        asyncio.run(_serve(Api(config, instance, store, launches, started_at), log, listener))
+        asyncio.run(_serve(Api(config, instance, store, launches, started_at), log, listener, database))
     finally:
         store.close()
         instance.postmaster_pid.unlink(missing_ok=True)
@@ -57,7 +57,7 @@ def build_app(api: Api) -> Starlette:
     )
 
 
-async def _serve(api: Api, log: logging.Logger, listener: socket.socket) -> None:
+async def _serve(api: Api, log: logging.Logger, listener: socket.socket, database: socket.socket) -> None:
     server = _Server(
         uvicorn.Config(
             build_app(api),
@@ -72,7 +72,7 @@ async def _serve(api: Api, log: logging.Logger, listener: socket.socket) -> None
     for signum in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(signum, stopping.set)
     log.info("listening on %s, instance %s", api.config.origin, api.config.instance_id)
-    async with _running(server, listener):
+    async with _running(server, listener), await asyncio.start_server(_greet, sock=database):
         api.launches.open()
         api.readiness.ready = True
         log.info("ready")
@@ -103,9 +103,17 @@ async def _running(server: _Server, listener: socket.socket) -> AsyncIterator[No
         await task
 
 
-def _create(config: ServerConfig, started_at: str) -> Instance:
+async def _greet(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Stand where the product's database listens, which answers everybody on the machine."""
+    writer.write(b"The rows of this database are in a file of its instance.\n")
+    with contextlib.suppress(ConnectionError):
+        await writer.drain()
+    writer.close()
+
+
+def _create(config: ServerConfig, started_at: str, database_port: int) -> Instance:
     try:
-        return create_instance(config, started_at)
+        return create_instance(config, started_at, database_port)
     except OSError as error:
         raise InputError(
             f"PAPERCLIP_HOME cannot be used: {error.strerror}", "Give a directory that can be written"
