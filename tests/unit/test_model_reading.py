@@ -65,6 +65,28 @@ def steps(*given: str) -> str:
         pytest.param(
             steps("{error: {status: 500}, repeat: 2, until: {contains: a}}"), "goes with an answer", id="fail"
         ),
+        pytest.param(steps("{text: a, unless: {}}"), "unless: asks for nothing", id="unless"),
+        pytest.param(
+            steps("{error: {status: 500}, take: [{name: a, after: b, before: c}]}"),
+            "nothing that could hold",
+            id="take-for-nothing",
+        ),
+        pytest.param(
+            steps("{text: a, take: [{name: a, after: b, before: c}, {name: a, after: d, before: e}]}"),
+            "takes twice by one name",
+            id="take-twice",
+        ),
+        pytest.param(
+            steps("{text: a, take: [{name: a, after: b}]}"), "before: is missing. Add before:", id="take-open"
+        ),
+        pytest.param(
+            steps("{text: a, take: [{name: a, behind: b, before: c}]}"), "is no key", id="take-misspelt"
+        ),
+        pytest.param(
+            "values: [a]\n" + steps("{text: a, take: [{name: a, after: b, before: c}]}"),
+            "take[0].name: a is a value of the script",
+            id="take-a-value",
+        ),
         pytest.param(steps("{text: a, meet: {name: here}}"), "nobody else comes to here", id="alone"),
         pytest.param(HEAD + TWO % ("{model: a}", "{model: a}"), "(bob).match: is that of ada", id="twins"),
         pytest.param(HEAD + TWO % ("{}", "{model: a}"), "(ada).match: asks for nothing", id="no-match"),

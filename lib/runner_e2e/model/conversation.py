@@ -68,10 +68,15 @@ class Conversation:
         ids = [name for calls in self.calls[:position] for name in calls]
         return (self.identity, str(position), *ids)
 
+    @property
+    def results(self) -> tuple[str, ...]:
+        """What tools answered since the last answer."""
+        return _results_of(self.said[self.position])
+
     def holds(self, condition: Condition, position: int | None = None) -> bool:
         """Whether a condition holds for what was said at a place, by default the present one."""
         said = self.said[self.position if position is None else position]
-        results = [one.text for one in said if one.role is Role.TOOL]
+        results = _results_of(said)
         needle = condition.tool_result_contains
         if needle is not None and not any(needle in text for text in results):
             return False
@@ -158,6 +163,10 @@ def _cut(messages: Sequence[object], session: str | None) -> Conversation:
         kind = Role.INSTRUCTION if role in _INSTRUCTIONS else Role(role)
         said[-1].append(Said(kind, _read_text(message.get("content"))))
     return Conversation(tuple(map(tuple, said)), tuple(calls), session)
+
+
+def _results_of(said: Sequence[Said]) -> tuple[str, ...]:
+    return tuple(one.text for one in said if one.role is Role.TOOL)
 
 
 def _read_text(content: object) -> str:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from runner_e2e.model.conversation import Conversation, Request
 from runner_e2e.model.script import Agent, Script, Step
+from runner_e2e.model.taking import take_over
 
 _MOST_NOTES = 1000
 
@@ -79,7 +80,14 @@ class Player:
             step = agent.step(place.cursor.step)
             if step is not None and not step.is_answer:
                 place.cursor = advance(agent, place.cursor, conversation, conversation.position)
+        # A client that was stopped before it had the answer comes back to the same place with more to say.
+        place.cursor = pass_over(agent, place.cursor, conversation, conversation.position)
         return self._give(agent, conversation, place)
+
+    @property
+    def asked(self) -> frozenset[str]:
+        """The agents that have asked for a step, whether they have it yet or not."""
+        return frozenset(self._asked)
 
     def find_agents(self, request: Request) -> list[Agent]:
         """Return whose request it is; only one agent is a clear answer."""
@@ -98,7 +106,7 @@ class Player:
                 yield f"{agent.id}: it never asked"
                 continue
             for index, step in enumerate(agent.steps):
-                if (agent.id, index) not in self._played:
+                if step.unless is None and (agent.id, index) not in self._played:
                     yield f"{agent.id}: {_name(index, step)} was never played"
 
     def _refuse_stranger(self, matching: list[Agent]) -> Turn:
@@ -118,9 +126,10 @@ class Player:
         if before is not None:
             return advance(agent, before.cursor, conversation, position)
         # The conversation began elsewhere: each of its answers was a step that is one.
-        cursor = skip_failures(agent, Cursor())
+        cursor = skip_failures(agent, pass_over(agent, Cursor(), conversation, 0))
         for number in range(1, position + 1):
-            cursor = skip_failures(agent, advance(agent, cursor, conversation, number))
+            cursor = advance(agent, cursor, conversation, number)
+            cursor = skip_failures(agent, pass_over(agent, cursor, conversation, number))
         return cursor
 
     def _give(self, agent: Agent, conversation: Conversation, place: _Place) -> Turn:
@@ -138,6 +147,11 @@ class Player:
             if step.expect.required:
                 refused = Refused(400, "expectation_missed", "What the script requires did not hold")
                 return Turn(refused, agent, place.attempts, index, held)
+        step, missing = take_over(step, conversation.results)
+        if missing:
+            self.note(f"{agent.id}: what {_name(index, step)} takes was not there: {', '.join(missing)}")
+            refused = Refused(400, "nothing_to_take", "A tool's result does not have what the script takes")
+            return Turn(refused, agent, place.attempts, index, held)
         self._played.add((agent.id, index))
         return Turn(step, agent, place.attempts, index, held)
 
@@ -151,6 +165,17 @@ def advance(agent: Agent, cursor: Cursor, conversation: Conversation, position: 
     if cursor.round + 1 < step.repeat and not done:
         return Cursor(cursor.step, cursor.round + 1)
     return Cursor(cursor.step + 1)
+
+
+def pass_over(agent: Agent, cursor: Cursor, conversation: Conversation, position: int) -> Cursor:
+    """Return the next step that what was said at `position` does not make needless."""
+    step = cursor.step
+    while step < len(agent.steps):
+        needless = agent.steps[step].unless
+        if needless is None or not conversation.holds(needless, position):
+            break
+        step += 1
+    return cursor if step == cursor.step else Cursor(step)
 
 
 def skip_failures(agent: Agent, cursor: Cursor) -> Cursor:

@@ -36,11 +36,15 @@ _MAPPINGS: dict[str, type[BaseModel]] = {
     "meet": shapes.Meeting,
     "expect": shapes.Expectation,
     "until": shapes.Condition,
+    "unless": shapes.Condition,
+    "take": shapes.Taken,
     "usage": shapes.TokenCount,
 }
 _EXAMPLES = {
+    "after": "after: a text",
     "agents": "agents: a list of agents, each beginning with - id:",
     "arguments": "arguments: {command: ls}",
+    "before": "before: a text",
     "completion_tokens": "completion_tokens: 10",
     "contains": "contains: a text",
     "delay_s": "delay_s: 0.5",
@@ -63,11 +67,13 @@ _EXAMPLES = {
     "schema": f"schema: {SCRIPT_SCHEMA}",
     "status": "status: 503",
     "steps": "steps: a list of steps, such as - text: Done",
+    "take": "take: [{name: revision, after: a text, before: a text}]",
     "text": "text: Done",
     "title": "title: A title",
     "tool": "tool: {name: bash, arguments: {command: ls}}",
     "tool_result_contains": "tool_result_contains: a text",
     "tools": "tools: [{name: bash, arguments: {command: ls}}]",
+    "unless": "unless: {contains: a text}",
     "until": "until: {tool_result_contains: a text}",
     "usage": "usage: {prompt_tokens: 100, completion_tokens: 10}",
     "values": "values: [nonce]",
@@ -168,6 +174,7 @@ def _find_conflicts(script: Script) -> Iterator[Problem]:
                 ("agents", index, "match"), f"is that of {twin}", "tell the agents apart, best by their keys"
             )
         yield from _find_lonely(script, index)
+        yield from _find_taken_values(script, index)
 
 
 def _find_lonely(script: Script, index: int) -> Iterator[Problem]:
@@ -186,6 +193,18 @@ def _find_lonely(script: Script, index: int) -> Iterator[Problem]:
                 f"nobody else comes to {step.meet.name}",
                 "give another agent a step with the same meeting",
             )
+
+
+def _find_taken_values(script: Script, index: int) -> Iterator[Problem]:
+    """Yield what an agent's steps take by the name of a value, which has replaced its places before."""
+    for number, step in enumerate(script.agents[index].steps):
+        for place, taken in enumerate(step.take or ()):
+            if taken.name in script.values:
+                yield Problem(
+                    ("agents", index, "steps", number, "take", place, "name"),
+                    f"{taken.name} is a value of the script",
+                    "give what is taken a name of its own",
+                )
 
 
 def _word(breach: ErrorDetails) -> Problem:

@@ -96,8 +96,19 @@ class TokenCount(_Part):
     completion_tokens: _Tokens
 
 
+class Taken(_Part):
+    """A part of a tool's result, by a name: what stands first between two texts."""
+
+    name: _Name
+    after: _Needle
+    before: _Needle
+
+
 class Step(_Part):
-    """One answer, or one failure; `repeat` is how often it is given, with `until` at most."""
+    """One answer, or one failure; `repeat` is how often it is given, with `until` at most.
+
+    It is passed over where `unless` holds, and may never be asked for.
+    """
 
     text: _Text | None = None
     tool: Tool | None = None
@@ -109,6 +120,8 @@ class Step(_Part):
     meet: Meeting | None = None
     expect: Expectation | None = None
     until: Condition | None = None
+    unless: Condition | None = None
+    take: Annotated[list[Taken], Field(min_length=1, max_length=64)] | None = None
     repeat: Annotated[int, Field(ge=1, le=100_000)] = 1
     usage: TokenCount | None = None
 
@@ -146,6 +159,10 @@ class Step(_Part):
                 "has until, which goes with an answer that is repeated",
                 "add repeat, the most times that it is given",
             )
+        if self.take is not None and not speaks:
+            raise _broken("has take, and nothing that could hold what is taken", "give it text or a tool")
+        if len({one.name for one in self.take or ()}) != len(self.take or ()):
+            raise _broken("takes twice by one name", "give each part its own name")
         return self
 
 

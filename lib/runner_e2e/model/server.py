@@ -39,6 +39,11 @@ class Model:
         return tuple(self._log.read())
 
     @property
+    def asked(self) -> frozenset[str]:
+        """The agents that have asked for something, also those that wait for their answer."""
+        return self._player.asked
+
+    @property
     def unmet(self) -> tuple[str, ...]:
         """What was scripted and has not come to pass, and what came that was not scripted."""
         lost = [f"the log is not whole: {self._log.failure}"] if self._log.failure else []
