@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runner_e2e.product.installation import look
+from runner_e2e.errors import FailureClass, HostRefusedError
+from runner_e2e.product.installation import find_damage, look, require_installation
 from runner_e2e.product.recipe import compute_recipe_digest
 from runner_e2e.product.stamp import (
     MANIFEST,
@@ -86,6 +87,56 @@ def test_a_node_of_the_host_stays_where_it_is(directory: Path, tmp_path: Path) -
     assert found.installation is not None
     assert found.installation.node == host
     assert look(directory, UID).problem == f"{host} is damaged or missing"
+
+
+@pytest.mark.parametrize(
+    ("record", "says"),
+    [
+        pytest.param({"opencode_version": "1.18.30"}, "its OpenCode is 1.18.30", id="opencode"),
+        pytest.param({"node_version": "22.21.0"}, "its Node is 22.21.0", id="old-node"),
+        pytest.param({"node_version": "none"}, "its Node is none", id="no-node"),
+    ],
+)
+def test_a_record_of_other_versions_than_the_product_takes_is_a_problem(
+    directory: Path, record: dict[str, str], says: str
+) -> None:
+    write_stamp(directory, make_stamp(directory).model_copy(update=record))
+
+    assert look(directory, UID).problem.startswith(says)
+
+
+def test_a_file_that_changed_is_found_when_all_are_compared(directory: Path) -> None:
+    found = look(directory, UID).installation
+    assert found is not None
+    assert find_damage(found) == ""
+
+    (directory / "bin" / "a name\nwith  more").write_text("y")
+
+    assert "1 files are not as they were installed" in find_damage(found)
+
+
+@pytest.mark.parametrize(
+    ("stamped", "says"),
+    [
+        pytest.param(False, "No complete installation of Paperclip was found", id="none"),
+        pytest.param(True, "cannot be used: bin/runnerd is damaged or missing", id="damaged"),
+    ],
+)
+def test_what_is_wrong_with_an_installation_is_told_with_what_to_do(
+    directory: Path, tmp_path: Path, stamped: bool, says: str
+) -> None:
+    if stamped:
+        place = tmp_path / compute_recipe_digest()
+        directory.rename(place)
+        write_stamp(place, make_stamp(place))
+        (place / "bin" / "runnerd").unlink()
+    tmp_path.chmod(0o755)
+
+    with pytest.raises(HostRefusedError, match=says) as caught:
+        require_installation({"RUNNER_E2E_PAPERCLIP_DIR": str(tmp_path)})
+
+    assert caught.value.failure_class is FailureClass.REFUSED
+    assert "runner-e2e paperclip install" in caught.value.remedy
 
 
 def test_nothing_is_neither_an_installation_nor_a_problem(tmp_path: Path) -> None:
