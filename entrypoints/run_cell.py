@@ -59,6 +59,10 @@ INPUT_<NAME>, upper case, underscores for hyphens; for example INPUT_MIN_ABI=6.
 The cell is named by INPUT_ROW, INPUT_ID or PAPERCLIP_RUNNER_E2E_SELECTED_ID; without any, it is the
 default cell of the embedded reference, which spends nothing.
 
+With INPUT_HARNESS=built-in, root runs nothing of the cell itself: the account in INPUT_SERVICE_USER does,
+without it runner-e2e, which is made when it is not there. It must have no privileges, and be able to read
+the project, its environment and the installed product. Its files lie below /var/tmp until the cell ends.
+
 The evidence goes to runner-e2e-evidence/ here, on Actions below RUNNER_TEMP.
 Exit status: 0 passed, 1 the product failed, 2 refused, 3 infrastructure or isolation
 not proven, 4 budget or coverage, 130 or 143 cancelled.
@@ -72,11 +76,16 @@ def main(argv: Sequence[str], environ: Mapping[str, str]) -> int:
         print(HELP, end="")
         return 0
     surface = ActionSurface(environ, sys.stdout)
+    # Set where root has this run by a service user: the outputs are root's to show.
+    surface.for_person |= environ.get("RUNNER_E2E_FOR_PERSON") == "1"
     parent = Path(environ.get("RUNNER_TEMP") or ".").absolute() / EVIDENCE
     try:
         _refuse_arguments(argv)
         selected, rest = take_selected_id(environ)
-        return _run(parse_run_cell(read_inputs(rest), selected), rest, surface, parent)
+        cell = parse_run_cell(read_inputs(rest), selected)
+        if cell.harness is Harness.BUILT_IN:
+            return _run_built_in(cell, environ, rest, surface, parent)
+        return _run(cell, _build_request(cell, rest, surface, parent), rest, surface)
     except RunnerE2EError as error:
         return publish_error(surface, error)
     except KeyboardInterrupt:
@@ -98,9 +107,25 @@ def _refuse_arguments(argv: Sequence[str]) -> None:
         )
 
 
-def _run(cell: RunCell, environ: Mapping[str, str], surface: ActionSurface, parent: Path) -> int:
-    request = _build_request(cell, environ, surface, parent)
-    evidence = parent / request.directory
+def _run_built_in(
+    cell: RunCell,
+    environ: Mapping[str, str],
+    rest: Mapping[str, str],
+    surface: ActionSurface,
+    parent: Path,
+) -> int:
+    """Run a cell on an installed Paperclip, for root as its service user; a refused one is recorded here."""
+    from runner_e2e.actions.service_cell import choose_service_user, run_under  # noqa: PLC0415 - others do without
+
+    user = choose_service_user(cell)
+    request = _build_request(cell, rest, surface, parent, for_another=user is not None)
+    if user is None or request.refusal is not None:
+        return _run(cell, request, rest, surface)
+    return run_under(user, cell, request, environ, surface)
+
+
+def _run(cell: RunCell, request: CellRequest, environ: Mapping[str, str], surface: ActionSurface) -> int:
+    evidence = request.evidence_parent / request.directory
     fresh = not evidence.exists()
     if fresh:
         name = build_artifact_name(
@@ -118,11 +143,19 @@ def _run(cell: RunCell, environ: Mapping[str, str], surface: ActionSurface, pare
 
 
 def _build_request(
-    cell: RunCell, environ: Mapping[str, str], surface: ActionSurface, parent: Path
+    cell: RunCell,
+    environ: Mapping[str, str],
+    surface: ActionSurface,
+    parent: Path,
+    *,
+    for_another: bool = False,
 ) -> CellRequest:
-    """Find the cell; refuse what cannot be run before anything is made."""
+    """Find the cell; refuse what cannot be run before anything is made.
+
+    What an installed Paperclip cannot run is refused in the cell's record.
+    """
     name, command = cell.name, cell.command
-    for secret in (name.key_secret, command.credential if command else None):
+    for secret in (name.key_secret, command.credential if command else None, cell.payment.credential):
         if secret is not None:
             surface.mask(secret)
     said = name.row.model_dump(by_alias=True, exclude_unset=True) if name.row else {}
@@ -157,10 +190,16 @@ def _build_request(
     minutes = said.get("timeoutMinutes", job.timeout_minutes)
     base = replace(base, catalog=path)
     if cell.harness is Harness.BUILT_IN:
-        from runner_e2e.cell.paperclip_plan import plan_paperclip  # noqa: PLC0415 - others do without
+        from runner_e2e.cell.paperclip_plan import pay_for, plan_paperclip  # noqa: PLC0415 - others do without
 
-        with hidden_names(active=name.key is not None):
-            planned_here = plan_paperclip(execution, path, environ)
+        try:
+            with hidden_names(active=name.key is not None):
+                planned_here = plan_paperclip(execution, path, environ, for_another=for_another)
+            planned_here = pay_for(planned_here, cell.payment, environ)
+        except RunnerE2EError as error:
+            return base.for_refused(execution, cell.harness.value, error, name.key)
+        for secret in planned_here.secrets:
+            surface.mask(secret)
         return base.for_paperclip(execution, planned_here, name.key, minutes)
     return base.for_cell(execution, name.key, minutes)
 

@@ -14,7 +14,8 @@ require_packages("sweep_cell.py")
 from runner_e2e.actions.entry import run_entry, start
 from runner_e2e.actions.publication import TITLE
 from runner_e2e.actions.surface import ActionSurface
-from runner_e2e.actions.sweep_publication import publish_swept
+from runner_e2e.actions.sweep_publication import publish_recovered, publish_swept
+from runner_e2e.cell.handing_over import recover
 from runner_e2e.cell.kept_files import KeptFiles
 from runner_e2e.cell.step_end import read_step_end
 from runner_e2e.cell.sweep import sweep
@@ -24,7 +25,8 @@ usage: sweep_cell.py
 
 Finishes each cell in runner-e2e-evidence/ here, on Actions below RUNNER_TEMP, whose record says that it
 has not ended: ends what run-cell left running, and run-cell itself, removes the attempt's directory,
-and writes the record's last state. It touches nothing that no record names.
+and writes the record's last state. It touches nothing that no record names. For root it first takes over the
+evidence of cells that ran under a service user, after it has ended what runs of them.
 
 In the action, RUNNER_E2E_RUN_OUTCOME, RUNNER_E2E_RUN_STATUS and RUNNER_E2E_RUN_EVIDENCE tell how the step of
 run-cell ended: its outcome, its outputs status and evidence-path. Without an end of its own no record there
@@ -47,13 +49,15 @@ def main(argv: Sequence[str], environ: Mapping[str, str]) -> int:
         step = read_step_end(environ)
         # What is swept may write to them until it is gone, and may have begun.
         kept = KeptFiles(environ, fresh=step is not None)
-        swept = sweep(parent, step=step)
+        recovered = recover(parent)
+        swept = sweep(parent, step=step, ended=recovered.cells)
         for name in kept.restore():
             surface.warning(f"What was left running wrote to {name}; it was undone", TITLE)
         for problem in kept.problems:
             surface.error(problem, TITLE)
+        publish_recovered(surface, recovered)
         status = publish_swept(surface, swept, by_hand=step is None)
-        statuses.append(status or (3 if kept.problems else 0))
+        statuses.append(status or (3 if kept.problems or recovered.problems else 0))
 
     return run_entry("sweep_cell.py", HELP, argv, surface, work) or statuses[-1]
 

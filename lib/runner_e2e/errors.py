@@ -21,6 +21,7 @@ class FailureClass(StrEnum):
     SECRET_LEAK = "secret_leak"  # noqa: S105 - the name of a class, not a secret
     CLEANUP_FAILURE = "cleanup_failure"
     BUDGET_EXCEEDED = "budget_exceeded"
+    NOT_RUN = "not_run"
     CANCELLED = "cancelled"
 
     @property
@@ -40,6 +41,7 @@ _EXIT_CODES = {
     FailureClass.SECRET_LEAK: 3,
     FailureClass.CLEANUP_FAILURE: 3,
     FailureClass.BUDGET_EXCEEDED: 4,
+    FailureClass.NOT_RUN: 4,
     FailureClass.CANCELLED: 143,  # 130 when the signal was SIGINT: CancelledError carries it
 }
 
@@ -64,6 +66,10 @@ class InputError(RunnerE2EError):
     """The caller gave something that cannot be used; nothing was started or spent."""
 
     failure_class = FailureClass.REFUSED
+
+
+class HostRefusedError(InputError):
+    """What is on this machine cannot run the cell, which its user can change; the sentence names no cell."""
 
 
 class UnsupportedHostError(RunnerE2EError):
@@ -108,6 +114,12 @@ class BudgetExceededError(RunnerE2EError):
     """The cell reached a spending limit and was ended."""
 
     failure_class = FailureClass.BUDGET_EXCEEDED
+
+
+class NotRunError(RunnerE2EError):
+    """The cell cannot take place here, so that what it covers stays uncovered; the sentence names no cell."""
+
+    failure_class = FailureClass.NOT_RUN
 
 
 class CleanupError(RunnerE2EError):

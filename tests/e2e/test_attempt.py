@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from runner_e2e.cell.attempt import AttemptEnd, Steps, Watch, run_attempt
+from runner_e2e.cell.attempt import AttemptEnd, Conclusion, Steps, Watch, run_attempt
 from runner_e2e.cell.gathered import Gathered
 from runner_e2e.cell.modes import KeptModes
 from runner_e2e.cell.processes import Family
@@ -34,6 +34,8 @@ class Disturbing:
     gathered: Gathered = field(default_factory=Gathered)
     secrets: Collection[str] = ()
     success: str = "Nothing was asked."
+    concluded: list[Conclusion] = field(default_factory=list)
+    at_the_end: Callable[[], object] = lambda: None
 
     def run(self) -> None:
         self.act()
@@ -54,6 +56,10 @@ class Disturbing:
 
     def agents(self) -> dict[str, object]:
         return {}
+
+    def conclude(self, _directory: Path, _redactor: Redactor, conclusion: Conclusion) -> None:
+        self.concluded.append(conclusion)
+        self.at_the_end()
 
 
 @dataclass(frozen=True)
@@ -80,6 +86,41 @@ class Cell:
 def cell(tmp_path: Path) -> Cell:
     request = CellRequest(key="cell-1", evidence_parent=tmp_path / "evidence", environ={})
     return Cell(CellRecord.start(request), tmp_path)
+
+
+def fail_candidate() -> None:
+    raise CandidateFailureError("It is wrong", "Mend it")
+
+
+def test_a_harness_is_told_how_its_attempt_ended_after_everything_else(cell: Cell) -> None:
+    harness = Disturbing(fail_candidate)
+
+    end = cell.drive(harness)
+
+    (conclusion,) = harness.concluded
+    assert conclusion.failure is end.failure
+    assert isinstance(end.failure, CandidateFailureError)
+    assert (conclusion.started, conclusion.finished) == (end.started, end.finished)
+    assert conclusion.is_clean
+
+
+def test_a_harness_that_left_something_running_is_not_clean(cell: Cell) -> None:
+    harness = Disturbing(lambda: None, gathered=Gathered(leftovers=["sleep (7)"]))
+
+    cell.drive(harness)
+
+    (conclusion,) = harness.concluded
+    assert not conclusion.is_clean
+
+
+def test_a_result_that_cannot_be_staged_fails_an_attempt_that_passed(cell: Cell) -> None:
+    def break_down() -> None:
+        raise ValueError("no result")
+
+    end = cell.drive(Disturbing(lambda: None, at_the_end=break_down))
+
+    assert end.failure is not None
+    assert "An unexpected ValueError kept the result from being staged" in str(end.failure)
 
 
 def plant_directories(evidence: Path, _victim: Path) -> None:

@@ -12,7 +12,7 @@ from runner_e2e.cell.command_observation import Observation
 from runner_e2e.cell.decoy import VARIABLE
 from runner_e2e.cell.root import AttemptRoot, create_root
 from runner_e2e.evidence.limit import Limit
-from runner_e2e.isolation.paths import DURABLE_SESSIONS
+from runner_e2e.isolation.layout import DURABLE_SESSIONS
 
 if TYPE_CHECKING:
     from collections.abc import Callable

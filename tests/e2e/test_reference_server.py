@@ -392,6 +392,18 @@ def test_a_run_without_a_task_block_is_handed_in_as_blocked(host: Host) -> None:
     assert server.call("GET", f"/issues/{issue}", 200)["status"] == "blocked"
 
 
+def test_the_database_answers_at_the_port_of_its_lock_file(host: Host) -> None:
+    """There launches must not reach it, as they must not reach the product's."""
+    server = host.start()
+    lines = (server.instance / "db/postmaster.pid").read_text(encoding="utf-8").splitlines()
+
+    with socket.create_connection(("127.0.0.1", int(lines[3])), 10) as client:
+        assert client.makefile("rb").read().startswith(b"The rows of this database are in a file")
+    assert server.stop() < 3
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.1", int(lines[3])), 10)
+
+
 def test_stopping_ends_launches_with_their_children_and_a_restart_keeps_everything(
     host: Host, tmp_path: Path
 ) -> None:

@@ -1,9 +1,14 @@
 """The inputs of `run-cell`: which cell they name, and what they must not leave unused."""
 
+from decimal import Decimal
+from pathlib import Path
+
 import pytest
 
 from runner_e2e.actions.cell_inputs import CellName, RunCell, parse_run_cell
 from runner_e2e.actions.inputs import Harness
+from runner_e2e.cell.limits import Spending
+from runner_e2e.cell.paperclip_paid import PaymentOrder
 from runner_e2e.cell.request import DEFAULT_CELL, Preset
 from runner_e2e.errors import InputError
 
@@ -12,6 +17,15 @@ KEY = "c-0123456789ab"
 SECRET = "0123456789abcdef"
 KEY_ROW = f'{{"key":"{KEY}","environmentId":"local","credentialName":null,"timeoutMinutes":25}}'
 ID_ROW = f'{{"executionId":"{DEFAULT_CELL}","environmentId":"local","timeoutMinutes":25}}'
+
+
+def test_a_service_user_is_for_the_built_in_harness_alone() -> None:
+    built_in = {"harness": "built-in", "id": "a.b.local.c", "service-user": "ada"}
+    assert parse_run_cell(built_in).service_user == "ada"
+
+    for harness in ("reference", "command"):
+        with pytest.raises(InputError, match=f"harness {harness} has no use for: service-user"):
+            parse_run_cell({"harness": harness, "service-user": "ada"})
 
 
 def test_without_inputs_a_run_is_the_reference_cell() -> None:
@@ -57,11 +71,44 @@ def test_the_built_in_harness_needs_a_cell_and_takes_that_of_the_product() -> No
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("credential-name", "OPENROUTER_API_KEY"), ("max-cost-usd", "1"), ("target-path", "target")],
+    [("pass-env", "HOME"), ("target-path", "target"), ("target-sha", SHA), ("allow-root", "true")],
 )
-def test_an_input_of_a_paid_cell_never_passes_on_the_built_in_harness(name: str, value: str) -> None:
+def test_an_input_of_a_target_never_passes_on_the_built_in_harness(name: str, value: str) -> None:
     with pytest.raises(InputError, match=f"no use for: {name}"):
         parse_run_cell({"harness": "built-in", "id": "a.b.local.c", name: value})
+
+
+def test_the_built_in_harness_takes_what_a_cell_pays_with_without_any_limit_too() -> None:
+    cell = {"harness": "built-in", "id": "a.b.local.c"}
+    paying = {"credential-name": "OPENROUTER_API_KEY", "credential": " sk secret "}
+    way = {"provider-base-url": "https://example.org/v1", "rate-card": "rates.yaml"}
+
+    given = parse_run_cell({**cell, **paying, **way})
+
+    assert given.payment == PaymentOrder(
+        "OPENROUTER_API_KEY",
+        " sk secret ",
+        Spending(rate_card=Path("rates.yaml"), base_url="https://example.org/v1"),
+    )
+    assert "sk secret" not in repr(given)
+    limited = parse_run_cell({**cell, **paying, "max-cost-usd": "2.5", "max-requests": "3"})
+    assert limited.payment.spending == Spending(Decimal("2.5"), 3)
+    assert parse_run_cell(cell).payment == PaymentOrder()
+
+
+@pytest.mark.parametrize(
+    ("inputs", "says"),
+    [
+        pytest.param({"credential-name": "OPENROUTER_API_KEY"}, "belong together", id="no-credential"),
+        pytest.param({"credential": "sk-secret"}, "belong together", id="no-name"),
+        pytest.param({"credential": "sk-secret", "credential-name": "PATH"}, "no name of a", id="unknown"),
+    ],
+)
+def test_a_credential_of_the_built_in_harness_is_named_and_given(inputs: dict[str, str], says: str) -> None:
+    with pytest.raises(InputError, match=says) as caught:
+        parse_run_cell({"harness": "built-in", "id": "a.b.local.c", **inputs})
+
+    assert "sk-secret" not in str(caught.value)
 
 
 def test_the_entrypoint_of_another_command_is_refused() -> None:

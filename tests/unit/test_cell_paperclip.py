@@ -16,6 +16,7 @@ from runner_e2e.cell.agent_run import Coverage
 from runner_e2e.cell.matchers import MatcherResult
 from runner_e2e.cell.paperclip_agents import Worker
 from runner_e2e.cell.paperclip_api import bind_secrets
+from runner_e2e.cell.paperclip_drift import LayoutFound
 from runner_e2e.cell.paperclip_evidence import judge_workers
 from runner_e2e.cell.paperclip_explorer import MARK
 from runner_e2e.cell.paperclip_judgement import (
@@ -37,7 +38,9 @@ from runner_e2e.errors import (
     CancelledError,
     CandidateFailureError,
     ContaminatedError,
+    FailureClass,
     InputError,
+    NotRunError,
     RunnerE2EError,
     SandboxUnprovenError,
 )
@@ -58,7 +61,6 @@ CELLS = {execution.id: execution for execution in read_catalog(CATALOG).executio
 SCRIPTED = "chat-scripted.runner-opencode-scripted.local."
 ONE, BOTH = CELLS[f"{SCRIPTED}chat.single-turn"], CELLS[f"{SCRIPTED}isolation.two-agents"]
 TURNS, RESTARTED = CELLS[f"{SCRIPTED}chat.multi-turn"], CELLS[f"{SCRIPTED}chat.restart-server"]
-PAID = CELLS["chat-features.runner-opencode.local.chat.single-turn"]
 
 
 # Which cells it runs.
@@ -99,7 +101,6 @@ def changed(execution: Execution, part: str, **changes: object) -> Execution:
 @pytest.mark.parametrize(
     ("execution", "says"),
     [
-        pytest.param(PAID, "needs a credential", id="paid"),
         pytest.param(changed(ONE, "profile", generation="legacy"), "is not native", id="legacy"),
         pytest.param(changed(ONE, "profile", adapter_type="process"), "is not native", id="adapter"),
         pytest.param(changed(ONE, "profile", adapter_config={}), "no scriptedModel", id="no-script"),
@@ -120,15 +121,14 @@ def changed(execution: Execution, part: str, **changes: object) -> Execution:
             "OPENROUTER_API_KEY",
             id="no-key",
         ),
-        pytest.param(changed(ONE, "task", flow="plan_approval"), "its flow", id="flow"),
+        pytest.param(changed(ONE, "task", flow="warm_three_turn"), "its flow is not one", id="flow"),
         pytest.param(changed(ONE, "task", expected_run_count=2), "expectedRunCount", id="runs"),
-        pytest.param(changed(BOTH, "task", expected_run_count=5), "expectedRunCount", id="agents"),
+        pytest.param(changed(BOTH, "task", expected_run_count=11), "expectedRunCount", id="agents"),
         pytest.param(changed(TURNS, "task", expected_run_count=1), "expectedRunCount", id="one-turn"),
         pytest.param(changed(TURNS, "task", expected_run_count=11), "expectedRunCount", id="turns"),
         pytest.param(changed(ONE, "task", work_mode="planning"), "workMode", id="work-mode"),
         pytest.param(changed(ONE, "task", tool_review_decision="approve"), "decision on a tool", id="tool"),
         pytest.param(changed(ONE, "task", title="x" * 201), "title", id="title"),
-        pytest.param(changed(ONE, "environment", id="daytona"), "daytona", id="daytona"),
     ],
 )
 def test_a_cell_that_it_cannot_run_is_refused_with_a_sentence(execution: Execution, says: str) -> None:
@@ -136,6 +136,16 @@ def test_a_cell_that_it_cannot_run_is_refused_with_a_sentence(execution: Executi
         plan_task(execution)
 
     assert execution.id not in str(caught.value)
+
+
+def test_a_cell_that_takes_place_elsewhere_is_not_run() -> None:
+    elsewhere = changed(ONE, "environment", id="daytona")
+
+    with pytest.raises(NotRunError, match="daytona") as caught:
+        plan_task(elsewhere)
+
+    assert (caught.value.failure_class, caught.value.exit_code) == (FailureClass.NOT_RUN, 4)
+    assert elsewhere.id not in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -378,6 +388,24 @@ def judged(
 
 def test_a_cell_passes_when_everything_holds() -> None:
     assert judged(PaperclipGathered(workers=[done()])) is None
+    assert judged(PaperclipGathered(workers=[done()], ended=True, layout=LayoutFound(()))) is None
+
+
+REFUSED_RUN = {"id": "q", "status": "failed", "errorCode": "native_session_cleanup_quarantined"}
+
+
+def test_a_run_that_the_product_refused_needs_no_launch_and_is_not_the_candidates_failure() -> None:
+    error = judged(PaperclipGathered(workers=[done(runs=[REFUSED_RUN], issue_status="blocked")]))
+
+    assert error is not None
+    assert error.failure_class is FailureClass.TRANSIENT_INFRASTRUCTURE
+    assert "Only a fresh instance recovers" in str(error)
+
+
+def test_what_an_agent_reached_counts_more_than_why_its_run_failed() -> None:
+    worker = done(runs=[REFUSED_RUN], attempts=(row("obtained", Reach.REACHED),))
+
+    assert isinstance(judged(PaperclipGathered(workers=[worker])), ContaminatedError)
 
 
 FAILED_MATCHER = MatcherResult(0, "file_exists", passed=False, detail="missing")
@@ -452,6 +480,18 @@ FAILED_MATCHER = MatcherResult(0, "file_exists", passed=False, detail="missing")
             CandidateFailureError,
             r"matchers\[0\] \(file_exists: missing\)",
             id="matcher",
+        ),
+        pytest.param(
+            PaperclipGathered(workers=[done()], ended=True, layout=LayoutFound(("data/new (directory)",))),
+            SandboxUnprovenError,
+            r"no rule names: data/new \(directory\)",
+            id="unnamed-place",
+        ),
+        pytest.param(
+            PaperclipGathered(workers=[done()], ended=True),
+            SandboxUnprovenError,
+            "was not looked through",
+            id="not-looked-through",
         ),
         pytest.param(
             PaperclipGathered(workers=[done()], unmet=["ada: it never asked"]),

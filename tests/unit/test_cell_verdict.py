@@ -16,7 +16,9 @@ from runner_e2e.errors import (
     ContaminatedError,
     FailureClass,
     HarnessFailureError,
+    HostRefusedError,
     InputError,
+    NotRunError,
     RunnerE2EError,
     SandboxUnprovenError,
     SecretLeakError,
@@ -31,6 +33,8 @@ from runner_e2e.errors import (
         (CandidateFailureError("It broke", "Mend"), Status.FAILED, FailureClass.CANDIDATE_FAILURE, 1),
         (ContaminatedError("It saw", "Look"), Status.FAILED, FailureClass.CONTAMINATED, 1),
         (InputError("It is wrong", "Correct"), Status.REFUSED, FailureClass.REFUSED, 2),
+        (HostRefusedError("It is not there", "Install"), Status.REFUSED, FailureClass.REFUSED, 2),
+        (NotRunError("It is elsewhere", "Go there"), Status.NOT_RUN, FailureClass.NOT_RUN, 4),
         (
             AttemptTimeoutError("It is late", "Wait"),
             Status.TIMED_OUT,

@@ -45,7 +45,7 @@ def test_the_catalog_of_the_product_can_be_judged() -> None:
         assert execution.task.title is not None
         assert "{nonce}" in (execution.task.prompt or "")
         assert "{nonce}" in said
-        paid = () if execution.profile.id == "runner-opencode-scripted" else ("OPENROUTER_API_KEY",)
+        paid = ("OPENROUTER_API_KEY",) if execution.profile.id == "runner-opencode" else ()
         assert execution.required_credentials == paid
 
 

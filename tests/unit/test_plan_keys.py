@@ -6,7 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner_e2e.errors import CancelledError, InputError, RunnerE2EError, TransientInfrastructureError
+from runner_e2e.errors import (
+    CancelledError,
+    HostRefusedError,
+    InputError,
+    NotRunError,
+    RunnerE2EError,
+    TransientInfrastructureError,
+)
 from runner_e2e.plan.ids import is_key
 from runner_e2e.plan.keys import (
     KeyRefusedError,
@@ -179,6 +186,8 @@ def test_behind_keys_a_failure_shows_no_name_and_keeps_its_exit_code(
         pytest.param(False, InputError("Unknown case: agents.b", "Use agents.a"), id="without-keys"),
         pytest.param(True, KeyRefusedError("The key names no cell", "Use another"), id="about-keys"),
         pytest.param(True, CancelledError(15), id="cancelled"),
+        pytest.param(True, HostRefusedError("Nothing is installed", "Install it"), id="about-the-host"),
+        pytest.param(True, NotRunError("It takes place elsewhere", "Go there"), id="not-run"),
     ],
 )
 def test_a_failure_that_names_no_cell_is_shown_as_it_is(active: bool, error: RunnerE2EError) -> None:

@@ -66,7 +66,7 @@ def client(tmp_path: Path) -> Iterator[Client]:
             **{name: f"value-of-{name}" for name in GENERATED_SECRETS},
         }
     )
-    instance = create_instance(config, STARTED_AT)
+    instance = create_instance(config, STARTED_AT, 54329)
     store = Store(instance.database, instance.wal_segment)
     launches = Launches(config, instance, store, logging.getLogger("test"))
     yield Client(Api(config, instance, store, launches, STARTED_AT))

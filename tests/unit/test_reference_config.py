@@ -9,6 +9,7 @@ import pytest
 
 from runner_e2e.errors import InputError
 from runner_e2e.isolation.environment import GENERATED_SECRETS
+from runner_e2e.launch.ports import find_ports
 from runner_e2e.reference.config import parse_config
 from runner_e2e.reference.layout import Instance, create_instance
 
@@ -67,7 +68,7 @@ def test_an_unusable_value_is_refused(name: str, value: str) -> None:
 
 def create(home: Path, **changes: str) -> Instance:
     config = parse_config({**COMPLETE, "PAPERCLIP_HOME": str(home), **changes})
-    return create_instance(config, "2026-01-02T03:04:05.678Z")
+    return create_instance(config, "2026-01-02T03:04:05.678Z", 54329)
 
 
 def test_a_first_start_creates_the_products_files_with_its_modes(tmp_path: Path) -> None:
@@ -92,6 +93,13 @@ def test_a_first_start_creates_the_products_files_with_its_modes(tmp_path: Path)
     assert modes.keys() >= {"logs", "data/storage", "data/backups"}
     for name in GENERATED_SECRETS:
         assert f"{name}=value-of-{name}\n" in (root / ".env").read_text(encoding="utf-8")
+
+
+def test_the_databases_lock_file_names_its_port_as_launchers_read_it(tmp_path: Path) -> None:
+    """The port of the API in its place would be closed to agents."""
+    root = create(tmp_path).root
+
+    assert find_ports(str(root), []) == (54329,)
 
 
 def test_a_later_start_keeps_keys_and_settings(tmp_path: Path) -> None:

@@ -42,7 +42,9 @@ ROOMS = (
 # Where less than all rooms above is allowed; names are relative to the package.
 ALLOWED_ROOMS = {
     "sandbox": (),
-    "isolation.paths": (),
+    "isolation.layout": (),
+    "isolation.words": (),
+    "isolation.paths": ("isolation.layout", "isolation.words"),
     "serving": ("errors",),
     "gateway": ("errors", "isolation", "evidence", "serving"),
     "launch": ("sandbox", "isolation", "evidence.journal", "errors"),
@@ -50,7 +52,7 @@ ALLOWED_ROOMS = {
     "product": ("errors",),
     "report": ("errors", "evidence"),
 }
-STANDARD_LIBRARY_ONLY = ("sandbox", "isolation.paths", "launch")
+STANDARD_LIBRARY_ONLY = ("sandbox", "isolation.layout", "isolation.words", "isolation.paths", "launch")
 FORBIDDEN_MODULES = {
     "isolation": frozenset(  # pure rules: no disk, process or network
         {"asyncio", "glob", "http", "shutil", "socket", "sqlite3", "subprocess", "tempfile"}
@@ -62,9 +64,9 @@ ONLY_IMPORTED_BY = {
     "actions_toolkit": ("actions",),
 }
 
-# Where the two entrypoints that become other programs begin: each launch of an agent runs what
+# Where the entrypoints that become other programs begin: each launch of an agent runs what
 # these import, on the way to exec.
-STARTUP_MODULES = ("sandbox.launcher", "launch.wrapper")
+STARTUP_MODULES = ("sandbox.launcher", "launch.wrapper", "launch.agent_command")
 SLOW_MODULES = frozenset({"typing", "dataclasses", "enum", "re", "json", "subprocess", "pathlib"})
 # The wrapper's configuration and journal are JSON: it pays for that wherever it is imported.
 NEEDED_MODULES = {

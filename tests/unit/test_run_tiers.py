@@ -19,6 +19,8 @@ ALL = ["unit", "kernel", "action", "e2e"]
     [
         pytest.param([], True, ALL, id="everything"),
         pytest.param(["--fast"], True, ["unit"], id="fast"),
+        pytest.param(["--full"], True, [*ALL, "paperclip"], id="the-real-product-too"),
+        pytest.param(["--full", "--unit"], True, [*ALL, "paperclip"], id="full-and-a-tier"),
         pytest.param(["--kernel"], False, ["kernel"], id="one-tier"),
         pytest.param(["--e2e", "--unit"], False, ["unit", "e2e"], id="two-tiers-in-order"),
         pytest.param(["--fast", "--kernel"], True, ["unit", "kernel"], id="fast-and-a-tier"),
@@ -44,6 +46,14 @@ def test_other_arguments_and_paths_go_to_pytest() -> None:
         ("tests/unit",),
         ("tests/kernel/test_x.py",),
     ]
+
+
+@pytest.mark.parametrize(
+    ("argv", "extended"),
+    [([], True), (["--paperclip"], True), (["--full"], False), (["--full", "--paperclip"], True)],
+)
+def test_only_a_full_run_leaves_out_what_takes_long(argv: list[str], *, extended: bool) -> None:
+    assert parse_argv(argv).extended is extended
 
 
 def test_every_tier_has_its_directory_and_only_unit_runs_elsewhere() -> None:

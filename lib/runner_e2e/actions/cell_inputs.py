@@ -16,6 +16,7 @@ from runner_e2e.actions.inputs import (
 from runner_e2e.actions.plan_inputs import TARGET_CATALOG
 from runner_e2e.cell.command_request import DEFAULT_RESULTS, CommandOrder
 from runner_e2e.cell.limits import Spending
+from runner_e2e.cell.paperclip_paid import PaymentOrder
 from runner_e2e.cell.request import DEFAULT_CELL, Preset
 from runner_e2e.errors import InputError
 from runner_e2e.isolation.variables import CREDENTIAL_NAMES
@@ -35,21 +36,27 @@ _USED_BY_REFERENCE = frozenset(
         "selected-id-transport",
     }
 )
-_USED_BY_COMMAND = _USED_BY_REFERENCE | {
-    "allow-root",
-    "credential",
-    "credential-name",
-    "harness-command",
-    "max-cost-usd",
-    "max-requests",
-    "pass-env",
-    "provider-base-url",
-    "rate-card",
-    "require-hidden-id",
-    "results-path",
-    "target-branch",
-    "target-path",
-    "target-sha",
+_PAYMENT = frozenset(
+    {"credential", "credential-name", "max-cost-usd", "max-requests", "provider-base-url", "rate-card"}
+)
+_USED_BY_BUILT_IN = _USED_BY_REFERENCE | _PAYMENT | {"service-user"}
+_OF_TARGETS = frozenset(
+    {
+        "allow-root",
+        "harness-command",
+        "pass-env",
+        "require-hidden-id",
+        "results-path",
+        "target-branch",
+        "target-path",
+        "target-sha",
+    }
+)
+_USED_BY_COMMAND = _USED_BY_REFERENCE | _PAYMENT | _OF_TARGETS
+_USED = {
+    Harness.BUILT_IN: _USED_BY_BUILT_IN,
+    Harness.COMMAND: _USED_BY_COMMAND,
+    Harness.REFERENCE: _USED_BY_REFERENCE,
 }
 
 
@@ -68,7 +75,11 @@ class CellName:
 
 @dataclass(frozen=True, slots=True)
 class RunCell:
-    """What `run-cell` was asked to do."""
+    """What `run-cell` was asked to do.
+
+    Of a cell on an installed Paperclip, `service_user` is who runs it for root, by name, and `payment` what
+    its caller gives it to pay with.
+    """
 
     harness: Harness
     name: CellName
@@ -78,6 +89,8 @@ class RunCell:
     sandbox_preset: Preset
     artifact_prefix: str
     command: CommandOrder | None = None
+    service_user: str | None = None
+    payment: PaymentOrder = field(default_factory=PaymentOrder)
 
 
 def parse_run_cell(inputs: Mapping[str, str], selected: str | None = None) -> RunCell:
@@ -88,14 +101,14 @@ def parse_run_cell(inputs: Mapping[str, str], selected: str | None = None) -> Ru
     """
     raw = parse_inputs(inputs)
     require_command(raw, "run-cell")
-    pays = raw.harness is Harness.COMMAND
-    unused = find_unused(raw, _USED_BY_COMMAND if pays else _USED_BY_REFERENCE)
+    is_command = raw.harness is Harness.COMMAND
+    unused = find_unused(raw, _USED[raw.harness])
     if unused:
         raise InputError(
             f"run-cell with harness {raw.harness.value} has no use for: {', '.join(unused)}",
             "Leave them out: selectors belong to plan, credentials to a harness that spends",
         )
-    if not pays and raw.selected_id_transport == "argv":
+    if not is_command and raw.selected_id_transport == "argv":
         raise InputError(
             f"The {raw.harness.value} harness takes no cell as an argument",
             "Leave selected-id-transport out, or set it to env",
@@ -111,7 +124,9 @@ def parse_run_cell(inputs: Mapping[str, str], selected: str | None = None) -> Ru
         min_abi=raw.min_abi,
         sandbox_preset=raw.sandbox_preset,
         artifact_prefix=raw.artifact_prefix,
-        command=_read_command(raw, selected) if pays else None,
+        command=_read_command(raw, selected) if is_command else None,
+        service_user=raw.service_user,
+        payment=_read_payment(raw) if is_built_in else PaymentOrder(),
     )
 
 
@@ -121,20 +136,10 @@ def _read_command(raw: RawInputs, selected: str | None) -> CommandOrder:
             "The target's own harness is started, and its checkout is not named",
             "Give target-path and target-sha, as resolve found it",
         )
-    if (raw.credential is None) != (raw.credential_name is None):
-        raise InputError(
-            "A credential and its name belong together",
-            "Give both credential-name and credential, or neither",
-        )
-    if raw.credential_name is not None and raw.credential_name not in CREDENTIAL_NAMES:
-        raise InputError(
-            "Input credential-name is no name of a provider's credential",
-            f"Use one of {', '.join(CREDENTIAL_NAMES)}",
-        )
+    payment = _read_payment(raw)
     if raw.rate_card is not None and raw.max_cost_usd is None:
         raise InputError("A rate-card is given without max-cost-usd", "Give both, or neither")
-    limited = raw.max_cost_usd is not None or raw.max_requests is not None
-    if raw.provider_base_url is not None and not limited:
+    if raw.provider_base_url is not None and not payment.spending.is_limited:
         raise InputError(
             "A provider-base-url is given without a limit, so no request goes through the gateway",
             "Give max-cost-usd or max-requests as well, or leave it out",
@@ -149,11 +154,29 @@ def _read_command(raw: RawInputs, selected: str | None) -> CommandOrder:
         catalog=None if raw.catalog in (None, TARGET_CATALOG) else raw.catalog,
         transport=raw.selected_id_transport,
         require_hidden_id=raw.require_hidden_id,
-        credential_name=raw.credential_name,
-        credential=raw.credential.get_secret_value() if raw.credential else None,
+        credential_name=payment.credential_name,
+        credential=payment.credential,
         pass_env=raw.pass_env,
         results=DEFAULT_RESULTS if raw.results_path is None else PurePosixPath(raw.results_path),
         allow_root=raw.allow_root,
+        spending=payment.spending,
+    )
+
+
+def _read_payment(raw: RawInputs) -> PaymentOrder:
+    if (raw.credential is None) != (raw.credential_name is None):
+        raise InputError(
+            "A credential and its name belong together",
+            "Give both credential-name and credential, or neither",
+        )
+    if raw.credential_name is not None and raw.credential_name not in CREDENTIAL_NAMES:
+        raise InputError(
+            "Input credential-name is no name of a provider's credential",
+            f"Use one of {', '.join(CREDENTIAL_NAMES)}",
+        )
+    return PaymentOrder(
+        credential_name=raw.credential_name,
+        credential=raw.credential.get_secret_value() if raw.credential else None,
         spending=Spending(
             raw.max_cost_usd,
             raw.max_requests,

@@ -118,6 +118,7 @@ class RawInputs(BaseModel):
     pass_env: Variables = ()
     results_path: InnerPath | None = None
     allow_root: Flag = False
+    service_user: Plain | None = None
     hide: Paths = ()
     min_abi: Annotated[Number, Field(ge=3, le=99)] = 6
     sandbox_preset: Preset = Preset.STRICT

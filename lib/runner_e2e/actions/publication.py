@@ -85,4 +85,5 @@ def publish_error(surface: ActionSurface, error: RunnerE2EError) -> int:
 def _status(error: RunnerE2EError) -> Status:
     if isinstance(error, CancelledError):
         return Status.CANCELLED
-    return Status.REFUSED if error.failure_class is FailureClass.REFUSED else Status.FAILED
+    kinds = {FailureClass.REFUSED: Status.REFUSED, FailureClass.NOT_RUN: Status.NOT_RUN}
+    return kinds.get(error.failure_class, Status.FAILED)

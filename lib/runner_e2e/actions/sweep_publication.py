@@ -5,6 +5,7 @@ It must not judge: status, class and exit code come from the finished record.
 
 from runner_e2e.actions.publication import TITLE
 from runner_e2e.actions.surface import ActionSurface
+from runner_e2e.cell.handing_over import Recovered
 from runner_e2e.cell.request import Status
 from runner_e2e.cell.sweep import Swept
 from runner_e2e.errors import FailureClass
@@ -39,3 +40,12 @@ def publish_swept(surface: ActionSurface, swept: Swept, *, by_hand: bool = True)
         surface.summary(f"**The record of a cell cannot be finished**: {escape_markdown(problem)}")
         surface.error(f"The record of a cell cannot be finished. {problem}", TITLE)
     return swept.exit_code
+
+
+def publish_recovered(surface: ActionSurface, recovered: Recovered) -> None:
+    """Say what was taken over of cells that ran under a service user, and what could not be."""
+    for name in recovered.cells:
+        surface.line(f"Taken over from its service user: {name}")
+    for problem in recovered.problems:
+        surface.summary(f"**A cell's evidence cannot be taken over**: {escape_markdown(problem)}")
+        surface.error(problem, TITLE)

@@ -15,7 +15,7 @@ from runner_e2e.cell.flow import Condition, Flow
 from runner_e2e.cell.root import AttemptRoot
 from runner_e2e.evidence.attempts import Finding, judge_attempts
 from runner_e2e.evidence.search import Search
-from runner_e2e.isolation.paths import SHARED_FIRST_USE
+from runner_e2e.isolation.layout import SHARED_IN_INSTANCE
 
 _LONGEST_TEXT = 8 << 20  # bytes of an agent's file that are read
 # From the best news to the worst: of several findings about one place the worst one counts.
@@ -37,9 +37,8 @@ def judge_agents(
     seals = {run.seal for run in agents}
     places = {run.name: [place for turn in run.turns for place in turn.places] for run in agents}
     shared = Search.of({place.canary for asked in places.values() for place in asked} - seals)
-    for place in SHARED_FIRST_USE:
-        if place != "workspaces":
-            shared.search_tree(root.instance_root / place)
+    for place in SHARED_IN_INSTANCE:
+        shared.search_tree(root.instance_root / place)
     searches = [shared]
     for run in agents:
         search = Search.of({place.canary for place in places[run.name]})

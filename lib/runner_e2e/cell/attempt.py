@@ -7,13 +7,14 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
 
+from runner_e2e.cell.full_disk import REMEDY, is_full
 from runner_e2e.cell.gathered import Gathered
 from runner_e2e.cell.modes import KeptModes
 from runner_e2e.cell.process_marks import ProcessMark
 from runner_e2e.cell.processes import NOT_ENDED, Family
 from runner_e2e.cell.record import CellRecord, now, write_json
 from runner_e2e.cell.request import CellRequest, Reporter
-from runner_e2e.cell.root import AttemptRoot, create_root, remove_root
+from runner_e2e.cell.root import PARENT, AttemptRoot, create_root, remove_root
 from runner_e2e.cell.stopping import Stopper
 from runner_e2e.cell.verdict import judge_leftovers
 from runner_e2e.errors import CleanupError, FailureClass, RunnerE2EError, SandboxUnprovenError
@@ -79,6 +80,19 @@ class Harness(Protocol):
 
     def agents(self) -> dict[str, object]:
         """Return what is known of the agents, as `runner-e2e.agents/v1`; empty when nothing is."""
+
+    def conclude(self, directory: Path, redactor: Redactor, conclusion: "Conclusion") -> None:
+        """Stage what tells how the attempt ended; nothing of it is left by now. Raises OSError."""
+
+
+@dataclass(frozen=True, slots=True)
+class Conclusion:
+    """How an attempt ended, as ISO 8601 and as its failure; a clean one left no process and no directory."""
+
+    started: str
+    finished: str
+    failure: RunnerE2EError | None
+    is_clean: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +162,10 @@ def run_attempt(
     agents = harness.agents()
     harness.gathered.leftovers += watch.family.end(root.path)
     failure = _end_root(root, judge_leftovers(harness.gathered, failure), harness.gathered.leftovers)
+    is_clean = not harness.gathered.leftovers and not root.path.exists()
+    conclusion = Conclusion(started, now(), failure, is_clean)
+    problem = _conclude(harness, record, conclusion)
+    failure = failure or problem
     fields = {
         "aliases": harness.gathered.aliases,
         "leftovers": harness.gathered.leftovers,
@@ -156,7 +174,7 @@ def run_attempt(
     }
     return AttemptEnd(
         started,
-        now(),
+        conclusion.finished,
         failure,
         summary,
         agents,
@@ -188,6 +206,8 @@ def _guarded(harness: Harness) -> RunnerE2EError | None:
     except Refusal as error:
         return SandboxUnprovenError(f"{error.message} ({error.code})", error.remedy)
     except Exception as error:  # noqa: BLE001 - whatever it is, the cell has a record and an end
+        if isinstance(error, OSError) and is_full(error):
+            return RunnerE2EError(f"The disk of {PARENT}, where attempts lie, is full", REMEDY)
         return RunnerE2EError(
             f"An unexpected {type(error).__name__} ended the attempt: {error}", "Report it with cell.json"
         )
@@ -252,6 +272,21 @@ def _stage(
             "Report it with cell.json",
         )
     return summary, failure or problem
+
+
+def _conclude(harness: Harness, record: CellRecord, conclusion: Conclusion) -> RunnerE2EError | None:
+    """Have the harness stage how the attempt ended; return what keeps it from that."""
+    redactor = Redactor(harness.secrets)
+    try:
+        record.write_with_room(lambda: harness.conclude(record.directory, redactor, conclusion))
+    except RunnerE2EError as error:
+        return error
+    except Exception as error:  # noqa: BLE001 - the record of how it ended matters more
+        return RunnerE2EError(
+            f"An unexpected {type(error).__name__} kept the result from being staged: {error}",
+            "Report it with cell.json",
+        )
+    return None
 
 
 def split_journal(records: Sequence[server_log.Record], boots: int) -> list[list[server_log.Record]]:

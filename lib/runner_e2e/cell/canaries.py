@@ -26,7 +26,14 @@ from runner_e2e.cell.root import AttemptRoot
 from runner_e2e.errors import UnsupportedHostError
 from runner_e2e.evidence.attempts import Place
 from runner_e2e.isolation.environment import DEFAULT_SEARCH
-from runner_e2e.isolation.paths import CODEX_STATE, DURABLE_SESSIONS, OPENCODE_SESSIONS, RUNNER_STATE
+from runner_e2e.isolation.layout import (
+    CODEX_STATE,
+    COMPANIES,
+    DURABLE_SESSIONS,
+    OPENCODE_SESSIONS,
+    RUNNER_STATE,
+    WORKSPACES,
+)
 
 TESTS_FILE = "tests/runner-e2e/grader.ts"
 _GIT_ENVIRONMENT = {
@@ -111,6 +118,9 @@ def plant_instance(root: AttemptRoot, planted: Planted) -> None:
     _plant(planted, "run:otherRunnerState", instance / CODEX_STATE / "other" / "codex-provider-state.json")
     _plant(planted, "run:otherRunLog", instance / "data/run-logs/other/other/other.ndjson")
     _plant(planted, "run:otherOperationLog", instance / "data/workspace-operation-logs/other/1.ndjson")
+    _plant(planted, "run:otherWorkspace", instance / WORKSPACES / "other" / "report.md")
+    home = instance / COMPANIES / "other" / "agents" / "other"
+    _plant(planted, "run:otherAgentHome", home / "instructions" / "AGENTS.md")
     _plant(planted, "run:otherProviderTrace", instance / "data/provider-traces/other.ndjson")
     _plant(planted, "run:backups", instance / "data/backups/other.sql")
     _plant(planted, "run:databaseWal", instance / "db/pg_wal/0000000100000000000000FF")

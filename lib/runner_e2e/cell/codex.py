@@ -20,7 +20,7 @@ from pathlib import Path
 
 from runner_e2e.errors import InputError, SandboxUnprovenError
 from runner_e2e.evidence.journal import parse_journal
-from runner_e2e.isolation.paths import DURABLE_SESSIONS
+from runner_e2e.isolation.layout import DURABLE_SESSIONS, RUN_LOGS
 from runner_e2e.isolation.product import CellTraits
 from runner_e2e.launch.install import find_interpreter, install_wrapper, write_configuration
 
@@ -28,6 +28,7 @@ OBSERVER = Path(__file__).parent / "codex_observer.py"
 TIMEOUT_S = 30.0
 DONE = "done"
 
+_RUN = "codex-run"
 _STEPS = {
     "namespaces": "make a user and a mount namespace",
     "maps": "map its user into the namespace",
@@ -127,6 +128,10 @@ def _observe_both(request: CodexRequest, root: Path) -> tuple[Reached | None, Re
     place = workspace / "mounted"
     place.mkdir(mode=0o700, parents=True)
     (root / "s").mkdir(mode=0o700)
+    # As a server does before it starts runnerd: without it a launch sees no workspace.
+    log = instance / RUN_LOGS / "codex" / workspace.name / f"{_RUN}.ndjson"
+    log.parent.mkdir(mode=0o700, parents=True)
+    log.touch(mode=0o600)
     observer, shell = root / "bin" / "observer.py", root / "bin" / "codex-shell"
     shutil.copyfile(OBSERVER, observer)
     shell.write_text(_SHELL.format(interpreter=interpreter, observer=observer, place=place), encoding="utf-8")
@@ -148,7 +153,7 @@ def _observe_both(request: CodexRequest, root: Path) -> tuple[Reached | None, Re
         "--session-id",
         "codex-session",
         "--run-id",
-        "codex-run",
+        _RUN,
     ]
     outside = _observe([shell], workspace, request.timeout_s)
     if not request.sandboxed:

@@ -13,7 +13,7 @@ from collections.abc import Collection, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 
-from runner_e2e.cell.attempt import Attempt, read_launches, split_journal
+from runner_e2e.cell.attempt import Attempt, Conclusion, read_launches, split_journal
 from runner_e2e.cell.command_drive import Driven, Eyes, Order, drive
 from runner_e2e.cell.command_environment import (
     Binaries,
@@ -173,6 +173,9 @@ class CommandHarness:
     def agents(self) -> dict[str, object]:
         """Nothing is known of them here but what they left."""
         return {}
+
+    def conclude(self, directory: Path, redactor: Redactor, conclusion: Conclusion) -> None:
+        """Nothing: the result is the target's own."""
 
     def _check(self, hidden: BaseHidden, runner: Path | None) -> None:
         command, environ = self._command, self._attempt.request.environ

@@ -23,7 +23,7 @@ from runner_e2e.cell.planting import (
 )
 from runner_e2e.cell.root import AttemptRoot
 from runner_e2e.evidence.attempts import Place
-from runner_e2e.isolation.paths import DURABLE_SESSIONS, RUN_DIRECTORY_PREFIX
+from runner_e2e.isolation.layout import DURABLE_SESSIONS, RUN_DIRECTORY_PREFIX
 
 # A harness that looks for its own temporary roots finds this one, which holds a run of nobody's.
 OTHER_ROOT = f"{TEMPORARY_ROOT_PREFIX}other"

@@ -33,14 +33,18 @@ if TYPE_CHECKING:
 
 # After a stop signal, of the few seconds that are left.
 HURRIED_S = 1.5
-UNHURRIED_S = 20.0
+UNHURRIED_S = 30.0
 COPIES = "agent-copies"
 
 
 class Observation:
-    """Plants, follows and judges; `task` is what the agents were told, in which they may well quote."""
+    """Plants, follows and judges; `task` is what the agents were told, in which they may well quote.
 
-    def __init__(self, attempt: Attempt, task: str) -> None:
+    What is left to copy and to read at the end grows with the number of `agents`, as does the time for it.
+    """
+
+    def __init__(self, attempt: Attempt, task: str, agents: int = 1) -> None:
+        self._agents = agents
         self._attempt = attempt
         self._task = task
         self._canaries = CommandCanaries()
@@ -79,7 +83,7 @@ class Observation:
         """Copy what is still there; no more than a moment when there is no time."""
         if self._follower is not None:
             self._search.add(place.canary for place in self._canaries.places)
-            self._coverage = self._follower.finish(HURRIED_S if hurried else UNHURRIED_S)
+            self._coverage = self._follower.finish(HURRIED_S if hurried else UNHURRIED_S * self._agents)
 
     def judge(
         self,
@@ -96,7 +100,7 @@ class Observation:
         by default by a minute or, without time, by two seconds; what it leaves out is said. Canaries come
         first, since they decide.
         """
-        limit = limit or Limit.after(HURRIED_JUDGING_S if hurried else JUDGING_S)
+        limit = limit or Limit.after(HURRIED_JUDGING_S if hurried else JUDGING_S * self._agents)
         copies = [] if self._follower is None else list(self._follower.copies)
         left_out = LeftOut()
         self._search.add(place.canary for place in self._places)

@@ -17,12 +17,12 @@ from runner_e2e.cell.allowance import (
     read_policy,
 )
 from runner_e2e.cell.command_request import CommandOrder, CommandRequest
+from runner_e2e.cell.credentials import choose_cell_credentials
 from runner_e2e.cell.git_credentials import check_git_credentials
 from runner_e2e.cell.readiness import check_identity, check_owner
 from runner_e2e.cell.request import CellRequest
 from runner_e2e.cell.traits import describe_cell
 from runner_e2e.errors import InputError
-from runner_e2e.isolation.harness import choose_credentials
 from runner_e2e.isolation.product import CellTraits
 from runner_e2e.isolation.variables import DAYTONA_CREDENTIAL
 from runner_e2e.plan.catalog import find_catalog, read_catalog
@@ -93,7 +93,9 @@ def plan_command(order: CommandOrder, address: CellAddress, base: CellRequest) -
             found = _ask_target(order, address, transport, base.environ)
         else:
             found = _find_in_catalog(order.catalog, address)
-    credentials = _choose_credentials(order, found, base.environ)
+    credentials = choose_cell_credentials(
+        order.credential_name, order.credential, found.credential, found.required, base.environ
+    )
     return PlannedCommand(
         replace(
             base,
@@ -220,19 +222,6 @@ def _compare(address: CellAddress, known: Mapping[str, object]) -> None:
             f"The row does not agree with the target: {', '.join(names)}",
             "Plan again on the same commit, and hand the row on as plan made it",
         )
-
-
-def _choose_credentials(order: CommandOrder, found: _Found, environ: Mapping[str, str]) -> dict[str, str]:
-    """Return exactly what the cell needs. A credential under another name is a mistake in the workflow."""
-    name = order.credential_name
-    if name is not None and name != found.credential:
-        needed = found.credential or "none"
-        raise InputError(
-            f"Input credential-name is {name}, and the cell needs {needed}",
-            "Give the credential that the matrix row names (credentialName), and only where it names one",
-        )
-    given = {} if name is None or order.credential is None else {name: order.credential}
-    return choose_credentials(environ, found.required, given)
 
 
 def _plan_attempt_s(found: _Found) -> float:

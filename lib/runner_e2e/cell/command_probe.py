@@ -7,13 +7,12 @@ from pathlib import Path
 from runner_e2e.cell.attempt import Attempt
 from runner_e2e.cell.codex import CodexRequest, check_codex_sandbox, needs_codex_sandbox
 from runner_e2e.cell.command_request import CommandRequest
-from runner_e2e.cell.decoy import VARIABLE as DECOY
 from runner_e2e.cell.hidden import paths
-from runner_e2e.cell.planting import running_process, token
+from runner_e2e.cell.planting import standing_in
 from runner_e2e.cell.request import PROJECT
 from runner_e2e.errors import SandboxUnprovenError
 from runner_e2e.isolation.base import BaseHidden
-from runner_e2e.isolation.paths import STAR
+from runner_e2e.isolation.layout import STAR
 from runner_e2e.launch.install import install_wrapper, write_configuration
 from runner_e2e.probe.checks import Layout
 from runner_e2e.probe.fixture import INSTANCES, BaseTargets
@@ -58,8 +57,7 @@ def probe_command(attempt: Attempt, command: CommandRequest, hidden: BaseHidden)
     """
     request, root = attempt.request, attempt.root
     temporary = request.environ.get("RUNNER_TEMP")
-    decoy = (DECOY, token())
-    with running_process((token(),), dict([decoy])) as harness:
+    with standing_in() as (harness, decoy):
         return run_probe(
             ProbeRequest(
                 root=root.path,

@@ -13,6 +13,9 @@ from runner_e2e.errors import TransientInfrastructureError
 
 Body = dict[str, object]
 FINAL_RUN = frozenset({"succeeded", "interrupted", "failed", "cancelled", "timed_out"})
+# A server that starts ten runs on two cores leaves a question unanswered for more than ten seconds.
+_TIMEOUT = httpx.Timeout(10.0, read=60.0)
+_HEALTH_TIMEOUT_S = 10.0
 
 
 class ControlPlane:
@@ -21,7 +24,7 @@ class ControlPlane:
     def __init__(self, port: int, transport: httpx.BaseTransport | None = None) -> None:
         # trust_env off: a proxy of the host has no business with loopback.
         self._client = httpx.Client(
-            base_url=f"http://127.0.0.1:{port}", timeout=10.0, trust_env=False, transport=transport
+            base_url=f"http://127.0.0.1:{port}", timeout=_TIMEOUT, trust_env=False, transport=transport
         )
 
     def __enter__(self) -> Self:
@@ -45,7 +48,7 @@ class ControlPlane:
                     "Read its output in server.log",
                 )
             try:
-                health = self._client.get("/api/health").json()
+                health = self._client.get("/api/health", timeout=_HEALTH_TIMEOUT_S).json()
             except (httpx.HTTPError, ValueError):
                 continue
             if health.get("status") == "ok" and _started(health) >= started_at - 2:

@@ -6,13 +6,14 @@ from pathlib import Path
 
 from runner_e2e.cell.root import AttemptRoot
 from runner_e2e.evidence.scans import Top
-from runner_e2e.isolation.paths import (
+from runner_e2e.isolation.layout import (
     CODEX_STATE,
     DURABLE_SESSIONS,
     OPENCODE_SESSIONS,
     PROVIDER_TRACES,
     RUNNER_STATE,
     SHOWN_IN_TEMPORARY_ROOT,
+    WORKED_IN,
 )
 
 TEMPORARY_ROOT_PREFIX = "paperclip-runner-e2e-"
@@ -26,8 +27,9 @@ _WRITTEN_OF_RUNS = (
     OPENCODE_SESSIONS,
     f"{RUNNER_STATE}/acpx",
 )
+# In the scratch of a launch: what stands for a durable session where the run has none.
+_OPENCODE_DATA = "h/.local/share/opencode"
 # Where agents work: packages and builds make these large, and what matters in them is small.
-_WORKED_IN = ("workspaces", "companies", "projects")
 _LARGEST_WORK = 1 << 20
 _MOST_WORK = 64 << 20
 
@@ -51,11 +53,13 @@ def find_followed(root: AttemptRoot, instances: Collection[Path]) -> Iterator[To
     for instance in instances:
         for place in _WRITTEN_OF_RUNS:
             yield Top(instance / place)
-        for place in _WORKED_IN:
+        for place in WORKED_IN:
             yield _work(instance / place)
     for temporary in sorted({instance.parents[2] for instance in instances}):
         for place in SHOWN_IN_TEMPORARY_ROOT:
             yield _work(temporary / place)
+    for launch in _directories(root.scratch):
+        yield Top(launch / _OPENCODE_DATA)
     yield _work(root.scratch)
 
 

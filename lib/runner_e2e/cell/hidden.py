@@ -11,7 +11,7 @@ from runner_e2e.cell.request import PROJECT, CellRequest
 from runner_e2e.cell.root import AttemptRoot
 from runner_e2e.errors import InputError, SandboxUnprovenError
 from runner_e2e.isolation.base import BaseHidden, HarnessPlaces
-from runner_e2e.isolation.paths import HIDDEN_IN_INSTANCE
+from runner_e2e.isolation.layout import HIDDEN_IN_INSTANCE, WORKED_IN
 from runner_e2e.sandbox.aliases import scan_aliases
 
 # An alias into one of these refuses the start; elsewhere package stores make them, and it is recorded.
@@ -103,7 +103,7 @@ def scan_for_aliases(root: AttemptRoot, hidden: BaseHidden) -> list[str]:
     Package stores and local clones make many: of each tree outside the attempt the first few are named.
     """
     tops = {*paths(hidden.required), *paths(hidden.optional)}
-    tops |= {root.instance_root / place for place in HIDDEN_IN_INSTANCE}
+    tops |= {root.instance_root / place for place in HIDDEN_IN_INSTANCE if place not in WORKED_IN}
     # A tree inside another would be counted twice.
     outermost = [path for path in sorted(tops) if not tops.intersection(path.parents)]
     own = [os.fsencode(path) for path in outermost if path.is_relative_to(root.path)]

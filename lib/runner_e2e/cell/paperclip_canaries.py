@@ -6,12 +6,15 @@ import secrets
 from pathlib import Path
 
 from runner_e2e.cell.command_observation import Observation
+from runner_e2e.cell.paperclip_adapters import Adapter
 from runner_e2e.cell.paperclip_api import PaperclipApi
+from runner_e2e.cell.paperclip_explorer import DATABASE, ask_database
 from runner_e2e.cell.paperclip_places import PaperclipPlaces
 from runner_e2e.cell.planting import plant_name, token
 from runner_e2e.cell.processes import ServerProcess
+from runner_e2e.errors import TransientInfrastructureError
 from runner_e2e.evidence.attempts import Place
-from runner_e2e.isolation.paths import DURABLE_SESSIONS
+from runner_e2e.isolation.layout import COMPANIES, DURABLE_SESSIONS, PROJECTS, WORKSPACES
 
 POSTGRES_SOCKETS = Path("/tmp")  # noqa: S108 - where the product's database makes it
 
@@ -24,7 +27,7 @@ class PaperclipObservation(Observation):
         """What is planted so far."""
         return self._canaries.places
 
-    def plant(self, places: PaperclipPlaces) -> None:
+    def plant(self, places: PaperclipPlaces, company: str) -> None:
         """Plant what only who owns the instance may: beside the database's files, among the secrets."""
         instance, word = places.instance, secrets.token_hex(6)
         for check, path in (
@@ -32,6 +35,9 @@ class PaperclipObservation(Observation):
             ("run:database", instance / "db" / f"note-{word}"),
             ("run:secrets", instance / "secrets" / f"other-{word}.key"),
             ("run:serverLogs", instance / "logs" / f"other-{word}.log"),
+            ("run:otherWorkspace", instance / WORKSPACES / f"other-{word}" / "report.md"),
+            ("run:otherAgentHome", instance / COMPANIES / company / "agents" / f"other-{word}" / "AGENTS.md"),
+            ("run:otherProject", instance / PROJECTS / f"other-{word}" / "note"),
             ("run:otherProviderTrace", instance / "data/provider-traces" / f"other-{word}.ndjson"),
             ("run:otherOpencodeConfig", places.root.temporary / f"paperclip-opencode-config-{word}" / "note"),
             ("run:serverStorage", places.temporary_root / "storage" / f"note-{word}"),
@@ -51,25 +57,32 @@ def plant_case(case: str, private: Path) -> Place:
 
 
 def plant_notes(api: PaperclipApi, company: str, places: PaperclipPlaces) -> list[Place]:
-    """Put a canary each into issues that nobody works on: one to be read by the API, one in the database.
+    """Put a canary into an issue that nobody works on, and one into what the database alone says of itself.
 
-    Both are known gaps: the product asks nobody on this machine who he is, neither there nor there, and a
-    domain does not close a single port.
+    The product asks nobody on this machine who he is, neither there nor there. A domain closes the database's
+    port; the API is a known gap, which an agent needs.
     """
-    found, canary = [], token()
-    issue = _plant_note(api, company, canary)
+    canary = token()
+    issue = api.create_note(company, f"Note {secrets.token_hex(4)}", f"Keep {canary}")
     url = api.address(f"/api/issues/{issue}")
-    found.append(Place("run:controlPlaneApi", "http", url, canary, known_gap=True))
+    found = [Place("run:controlPlaneApi", "http", url, canary, known_gap=True)]
     port = read_database_port(places.instance)
     if port is not None:
-        canary = token()
-        issue = _plant_note(api, company, canary)
-        found.append(Place("run:databasePort", "postgres", f"{port}:{issue}", canary, known_gap=True))
+        found.append(_mark_database(port))
     return found
 
 
-def _plant_note(api: PaperclipApi, company: str, canary: str) -> str:
-    return api.create_note(company, f"Note {secrets.token_hex(4)}", f"Keep {canary}")
+def _mark_database(port: int) -> Place:
+    """Put a canary where the API does not show it: who lists issues has not been to the database."""
+    canary = token()
+    try:
+        ask_database(port, f"COMMENT ON DATABASE {DATABASE} IS '{canary}'")
+    except OSError as error:
+        raise TransientInfrastructureError(
+            f"The server's database could not be marked: {error.strerror or error}",
+            "Run the cell again; server.log says how the database is",
+        ) from error
+    return Place("run:databasePort", "postgres", str(port), canary)
 
 
 def find_server_places(server: ServerProcess, secret: str, places: PaperclipPlaces) -> list[Place]:
@@ -85,11 +98,13 @@ def find_server_places(server: ServerProcess, secret: str, places: PaperclipPlac
     return found
 
 
-def peer_places(places: PaperclipPlaces, seal: str) -> list[Place]:
+def peer_places(places: PaperclipPlaces, seal: str, adapter: Adapter) -> list[Place]:
     """Return where the run of another agent keeps the text that only it was given."""
     instance = places.instance
     return [
-        Place("run:peerSession", "others", str(instance / DURABLE_SESSIONS), seal),
+        Place("run:peerHome", "others", str(places.root.scratch), seal)
+        if adapter.commands
+        else Place("run:peerSession", "others", str(instance / DURABLE_SESSIONS), seal),
         Place("run:peerLog", "others", str(instance / "data/run-logs"), seal),
     ]
 

@@ -14,7 +14,7 @@ from runner_e2e.cell.paperclip_places import PaperclipPlaces
 from runner_e2e.cell.paperclip_task import PaperclipTask
 from runner_e2e.evidence.attempts import Attempt, Place, Reach, judge_attempts
 from runner_e2e.evidence.search import Search
-from runner_e2e.isolation.paths import DURABLE_SESSIONS
+from runner_e2e.isolation.layout import DURABLE_SESSIONS
 
 
 def match_workers(places: PaperclipPlaces, task: PaperclipTask, workers: Sequence[Worker]) -> None:
@@ -80,12 +80,16 @@ def find_written(
 
 
 def find_accounts(places: PaperclipPlaces, written: Iterable[Path], witness: str) -> tuple[str, ...]:
-    """Return in what of an agent's own its account stands, `session` or `runLog`, by its witness.
+    """Return in what of an agent's own its account stands, `session`, `home` or `runLog`, by its witness.
 
     The product's run log of a native run holds messages and no output of tools, which is in the session's
-    database alone.
+    database alone; that of a command holds all that it printed.
     """
-    kinds = {"session": places.instance / DURABLE_SESSIONS, "runLog": places.instance / "data/run-logs"}
+    kinds = {
+        "session": places.instance / DURABLE_SESSIONS,
+        "home": places.root.scratch,
+        "runLog": places.instance / "data/run-logs",
+    }
     found = set()
     for path in written:
         search = Search.of({witness})

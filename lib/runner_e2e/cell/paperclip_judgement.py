@@ -7,9 +7,13 @@ from runner_e2e.cell.agent_run import Coverage
 from runner_e2e.cell.gathered import MOST_NAMED, Gathered
 from runner_e2e.cell.judgement import AGENTS_SCHEMA, judge_probe
 from runner_e2e.cell.paperclip_agents import Worker
+from runner_e2e.cell.paperclip_drift import LayoutFound, judge_layout
+from runner_e2e.cell.paperclip_failures import judge_runs
 from runner_e2e.cell.paperclip_task import PaperclipTask
+from runner_e2e.cell.paperclip_waiting import REMEDIES
 from runner_e2e.cell.request import CellRequest
 from runner_e2e.errors import (
+    BudgetExceededError,
     CancelledError,
     CandidateFailureError,
     ContaminatedError,
@@ -19,12 +23,15 @@ from runner_e2e.errors import (
 )
 from runner_e2e.evidence.attempts import Reach
 
+_RUN_FIELDS = ("id", "status", "error", "errorCode", "startedAt", "finishedAt")
+
 
 @dataclass(slots=True)
 class PaperclipGathered(Gathered):
     """What an attempt on the real product gathers beside that.
 
-    `ended` says that every agent was followed to its end, `unmet` is what the model's script lacks.
+    `ended` says that every agent was followed to its end, `unmet` is what the model's script lacks,
+    `layout` what a look through the instance after the runs found.
     """
 
     workers: Sequence[Worker] = ()
@@ -32,6 +39,7 @@ class PaperclipGathered(Gathered):
     foreign: list[str] = field(default_factory=list)
     unmet: Sequence[str] = ()
     ended: bool = False
+    layout: LayoutFound | None = None
     coverage: Coverage = field(default_factory=lambda: Coverage(0, []))
     contamination: dict[str, object] = field(default_factory=dict)
 
@@ -53,10 +61,13 @@ def judge_paperclip(
             "Run the cell with a sandbox",
         )
     return (
-        judge_probe(summary, failure)
+        (failure if isinstance(failure, BudgetExceededError) else None)
+        or judge_probe(summary, failure)
         or _judge_reached(reached, [*gathered.foreign, *gathered.changed])
         or failure
-        or _judge_launches(gathered.workers, summary)
+        or judge_runs(gathered.workers, task.run)
+        or _judge_launches(task, gathered.workers, summary)
+        or (judge_layout(gathered.layout) if gathered.ended else None)
         or _judge_coverage(gathered)
         or _judge_attempts(gathered.workers)
         or _judge_work(task, gathered)
@@ -85,15 +96,18 @@ def _judge_reached(reached: Sequence[str], foreign: Sequence[str]) -> RunnerE2EE
     return None
 
 
-def _judge_launches(workers: Sequence[Worker], summary: Mapping[str, object]) -> RunnerE2EError | None:
+def _judge_launches(
+    task: PaperclipTask, workers: Sequence[Worker], summary: Mapping[str, object]
+) -> RunnerE2EError | None:
+    """A run is proven by a launch of the wrapper that its adapter has to go through, and by no other's."""
     launches = summary.get("launches")
-    rows = launches if isinstance(launches, list) else []
-    launched = {row.get("run") for row in rows if isinstance(row, Mapping)}
+    rows = [row for row in launches if isinstance(row, Mapping)] if isinstance(launches, list) else []
+    launched = {row.get("run") for row in rows if ("command" in row) is task.adapter.commands}
     missing = [worker.name for worker in workers if {row.get("id") for row in worker.runs} - launched]
     if missing or not workers:
         return SandboxUnprovenError(
             f"Runs without a launch in the journal: {', '.join(missing) or 'no agent worked'}",
-            "Check that the server starts runnerd by PAPERCLIP_RUNNER_BINARY",
+            f"Check that {task.adapter.check}",
         )
     return None
 
@@ -129,13 +143,16 @@ def _judge_work(task: PaperclipTask, gathered: PaperclipGathered) -> RunnerE2EEr
     # What agents fail of shows why a script was not played to its end, so that it comes last.
     problems += [f"the model's script: {one}" for one in gathered.unmet]
     if problems:
-        return CandidateFailureError("; ".join(problems[:MOST_NAMED]), "Read agents.json")
+        waited = any(worker.shortfalls for worker in gathered.workers)
+        remedy = REMEDIES[task.first] if waited and task.first else "Read agents.json"
+        return CandidateFailureError("; ".join(problems[:MOST_NAMED]), remedy)
     return None
 
 
 def find_problems(task: PaperclipTask, worker: Worker) -> list[str]:
     """Return what an agent lacks of what the cell expects."""
     return [
+        *worker.shortfalls,
         *find_problems_of_turn(task, worker),
         *(
             f"{worker.name} does not meet matchers[{row.index}] ({row.kind}: {row.detail})"
@@ -178,12 +195,10 @@ def describe_agents(task: PaperclipTask, workers: Sequence[Worker]) -> dict[str,
             {
                 "agent": worker.name,
                 "issueStatus": worker.issue_status,
-                "runs": [
-                    {key: row.get(key) for key in ("id", "status", "error", "errorCode")}
-                    for row in worker.runs
-                ],
+                "runs": [{key: row.get(key) for key in _RUN_FIELDS} for row in worker.runs],
                 "done": not find_problems(task, worker),
                 "accountsStandIn": list(worker.accounts_in),
+                "interactions": list(worker.interactions),
                 "matcherResults": [row.as_json() for row in worker.matchers],
                 "attempts": [
                     {

@@ -6,6 +6,7 @@ from typing import Self
 
 from runner_e2e.cell.attempt import Attempt
 from runner_e2e.cell.paperclip_api import PaperclipApi
+from runner_e2e.cell.paperclip_database import VARIABLE, own_database
 from runner_e2e.cell.paperclip_judgement import PaperclipGathered
 from runner_e2e.cell.paperclip_request import PaperclipRequest
 from runner_e2e.cell.paperclip_server import RunnersOf, ServerOrder, running_paperclip
@@ -14,6 +15,7 @@ from runner_e2e.cell.process_marks import read_mark
 from runner_e2e.cell.processes import ServerProcess
 from runner_e2e.cell.reference_server import server_log
 from runner_e2e.cell.restarts import RestartDesk
+from runner_e2e.launch.command_configuration import FILE_NAME as COMMAND_FILE_NAME
 from runner_e2e.launch.configuration import FILE_NAME
 
 
@@ -35,6 +37,8 @@ class PaperclipOwner:
         self._gathered = gathered
         self._desk = desk
         self._stack = contextlib.ExitStack()
+        self._lasting = contextlib.ExitStack()  # what outlives a restart of the server
+        self._database: str | None = None
         self._running: tuple[ServerProcess, PaperclipApi, RunnersOf] | None = None
 
     def __enter__(self) -> Self:
@@ -43,7 +47,10 @@ class PaperclipOwner:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._stack.close()
+        try:
+            self._stack.close()
+        finally:
+            self._lasting.__exit__(kind, error, trace)
 
     @property
     def boot(self) -> int:
@@ -64,9 +71,14 @@ class PaperclipOwner:
         number = self.boot + 1
         probe = configure(attempt, self._request, stage, number)
         self._gathered.probes.append(probe)
-        attempt.watch.modes.keep([attempt.root.private / FILE_NAME])
+        settings = [attempt.root.private / name for name in (FILE_NAME, COMMAND_FILE_NAME)]
+        attempt.watch.modes.keep([path for path in settings if path.exists()])
         if attempt.request.sandboxed:
             require_proven(probe)
+        if self._request.database is not None and self._database is None:
+            attempt.reporter.phase(f"Making a database for the attempt, as {VARIABLE} is given")
+            made = own_database(self._request.installation, self._request.database)
+            self._database = self._lasting.enter_context(made)
         attempt.reporter.phase(f"Starting the server{' again' if number > 1 else ''}")
         order = ServerOrder(
             self._request.installation,
@@ -74,6 +86,7 @@ class PaperclipOwner:
             stage.binary,
             self._gathered.generated,
             attempt.request.environ,
+            database=self._database,
         )
         log = server_log(attempt.root, number)
         server, api = self._stack.enter_context(running_paperclip(order, log, attempt.deadline))

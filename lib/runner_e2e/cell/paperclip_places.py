@@ -10,7 +10,7 @@ from pathlib import Path
 
 from runner_e2e.cell.followed_places import TEMPORARY_ROOT_PREFIX
 from runner_e2e.cell.root import AttemptRoot
-from runner_e2e.isolation.paths import HIDDEN_IN_TEMPORARY_ROOT
+from runner_e2e.isolation.layout import HIDDEN_IN_TEMPORARY_ROOT
 from runner_e2e.isolation.server import ServerPlaces
 
 _HOME, _CONFIGURATION = "paperclip-home", "config.json"

@@ -2,15 +2,19 @@
 
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from runner_e2e.cell.paperclip_command import find_command
+from runner_e2e.cell.paperclip_database import read_database
+from runner_e2e.cell.paperclip_paid import PaymentOrder, plan_paid
 from runner_e2e.cell.paperclip_request import PaperclipRequest
 from runner_e2e.cell.paperclip_server import require_ordinary_user
 from runner_e2e.cell.paperclip_task import PaperclipTask, find_script, plan_task
 from runner_e2e.errors import InputError
 from runner_e2e.model.reading import MAX_SCRIPT_BYTES, parse_script
-from runner_e2e.product.installation import find_installation
+from runner_e2e.product.installation import require_installation
 
 if TYPE_CHECKING:
     from runner_e2e.model.script import Script
@@ -20,24 +24,33 @@ if TYPE_CHECKING:
 EXPLORE = "explore"
 
 
-def plan_paperclip(execution: "Execution", catalog: Path, environ: Mapping[str, str]) -> PaperclipRequest:
-    """Return what the cell needs; raises InputError, which names no cell, for what is missing or refused."""
+def plan_paperclip(
+    execution: "Execution", catalog: Path, environ: Mapping[str, str], *, for_another: bool = False
+) -> PaperclipRequest:
+    """Return what the cell needs but for what it pays with, which `pay_for` adds.
+
+    Raises InputError, which names no cell, for what is missing or refused.
+
+    With `for_another` a service user is to run it, not the user of this process.
+    """
     task = plan_task(execution)
-    script = find_script(catalog.resolve(), task)
-    explores = EXPLORE in check_script(script, task).values
+    script = find_script(catalog.resolve(), task) if task.scripts else None
+    explores = script is not None and EXPLORE in check_script(script, task).values
+    command = None if task.command is None else find_command(task.command)
     if explores and task.turns > 1:
         raise InputError(
             f"The script of the cell asks for the value {EXPLORE}, which is true for one start of one server",
             "Use it in a flow of one turn, single_turn or two_agents",
         )
-    require_ordinary_user()
-    installation = find_installation(environ)
-    if installation is None:
-        raise InputError(
-            "No complete installation of Paperclip was found",
-            "Run `runner-e2e paperclip install` first, or set RUNNER_E2E_PAPERCLIP_DIR to where it was made",
-        )
-    return PaperclipRequest(installation, task, script, explores)
+    if not for_another:
+        require_ordinary_user()
+    database = read_database(environ)
+    return PaperclipRequest(require_installation(environ), task, script, explores, command, database)
+
+
+def pay_for(request: PaperclipRequest, order: PaymentOrder, environ: Mapping[str, str]) -> PaperclipRequest:
+    """Return a planned cell with what it pays with; raises InputError as `plan_paid` does."""
+    return replace(request, paid=plan_paid(request.task.credential, order, environ))
 
 
 def check_script(script: Path, task: PaperclipTask) -> "Script":

@@ -1,8 +1,11 @@
 """What a cell on the real product needs to know beside its name. Pure data."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from runner_e2e.cell.limits import Spending
+from runner_e2e.cell.paperclip_database import Database
+from runner_e2e.cell.paperclip_paid import Paid
 from runner_e2e.cell.paperclip_task import PaperclipTask
 from runner_e2e.product.installation import Installation
 
@@ -11,10 +14,25 @@ from runner_e2e.product.installation import Installation
 class PaperclipRequest:
     """One cell: what its agents do, with which installed programs, and what its model is to say.
 
-    `explores` tells that the model's script sends agents to what is hidden from them.
+    `script` is None where no model plays one, and `command` the program that agents are instead.
+    `explores` tells that the model's script sends agents to what is hidden from them. With a `database` the
+    server uses that instead of its own. `paid` is there where the task names a credential, and nowhere else.
     """
 
     installation: Installation
     task: PaperclipTask
-    script: Path
+    script: Path | None
     explores: bool = False
+    command: Path | None = None
+    database: Database | None = None
+    paid: Paid | None = None
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """What the caller gave that nobody else is to read."""
+        database = () if self.database is None else self.database.secrets
+        return database if self.paid is None else (self.paid.credential, *database)
+
+    def with_spending(self, spending: Spending) -> "PaperclipRequest":
+        """Return the request of a paid cell with what it may still spend; any other as it is."""
+        return self if self.paid is None else replace(self, paid=replace(self.paid, spending=spending))

@@ -1,8 +1,10 @@
 """A prepared attempt on the real product: isolation, scripted model, the probe before each server start."""
 
+import contextlib
 import hashlib
 import os
 import stat
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -10,17 +12,28 @@ from runner_e2e.cell import canaries
 from runner_e2e.cell.attempt import Attempt
 from runner_e2e.cell.decoy import read_decoy
 from runner_e2e.cell.hidden import check_scratch, harness_places, paths
+from runner_e2e.cell.paperclip_adapters import build_config
 from runner_e2e.cell.paperclip_agents import Worker, make_workers
-from runner_e2e.cell.paperclip_opencode import EXECUTABLE_OPTION, build_open_runner, build_opencode
+from runner_e2e.cell.paperclip_opencode import (
+    EXECUTABLE_OPTION,
+    build_open_command,
+    build_open_runner,
+    build_opencode,
+)
 from runner_e2e.cell.paperclip_places import PaperclipPlaces, create_places
+from runner_e2e.cell.paperclip_ports import find_free_port
+from runner_e2e.cell.paperclip_provider import Endpoint
 from runner_e2e.cell.paperclip_request import PaperclipRequest
-from runner_e2e.cell.paperclip_server import find_free_port
 from runner_e2e.cell.paperclip_task import PaperclipTask
+from runner_e2e.cell.planting import standing_in
 from runner_e2e.cell.request import PROJECT
 from runner_e2e.errors import SandboxUnprovenError
 from runner_e2e.isolation.base import BaseHidden, plan_base_hidden
-from runner_e2e.isolation.paths import STAR
+from runner_e2e.isolation.layout import STAR
+from runner_e2e.isolation.variables import DATABASE, GENERATED_SECRETS
+from runner_e2e.launch.command_configuration import FILE_NAME
 from runner_e2e.launch.install import find_interpreter, install_wrapper, write_configuration
+from runner_e2e.launch.install_command import CommandOrder, install_command, write_command_configuration
 from runner_e2e.probe.checks import Layout
 from runner_e2e.probe.fixture import INSTANCES, BaseTargets
 from runner_e2e.probe.run import ProbeRequest, ProbeResult, run_probe
@@ -46,8 +59,11 @@ class Stage:
     decoy: tuple[str, str] = field(repr=False)
 
 
-def prepare(attempt: Attempt, request: PaperclipRequest) -> Stage:
-    """Make what an attempt needs before its first server start."""
+def prepare(attempt: Attempt, request: PaperclipRequest, endpoint: Endpoint | None = None) -> Stage:
+    """Make what an attempt needs before its first server start.
+
+    Agents find their model at the `endpoint`, without one at the port of the scripted model.
+    """
     root, cell = attempt.root, attempt.request
     decoy = read_decoy(cell.environ)
     planted = canaries.Planted()
@@ -57,20 +73,30 @@ def prepare(attempt: Attempt, request: PaperclipRequest) -> Stage:
     nonce, port = canaries.nonce(), find_free_port()
     task = request.task.with_nonce(nonce)
     places = create_places(root)
-    text = build_opencode(request.installation.opencode, f"http://127.0.0.1:{port}/v1", [task.model])
+    base_url = f"http://127.0.0.1:{port}/v1" if endpoint is None else endpoint.base_url
+    text = build_opencode(request.installation.opencode, base_url, [task.model])
     _write_program(places.opencode, text)
-    wrapper = install_wrapper(root.path, PROJECT)
+    wrapper = command = install_wrapper(root.path, PROJECT)
+    if task.adapter.commands:
+        command = install_command(root.path, PROJECT)
+    task = task.with_config(build_config(task.adapter, task.config, command, base_url))
     if not cell.sandboxed:
+        interpreter, settings = str(find_interpreter()), root.private / FILE_NAME
+        if task.adapter.commands:
+            _write_program(command, build_open_command(interpreter, PROJECT / "lib", settings))
         digest = hashlib.sha256(places.opencode.read_bytes()).hexdigest()
         runner = request.installation.runnerd
-        _write_program(wrapper, build_open_runner(str(find_interpreter()), runner, places.opencode, digest))
-    return Stage(task, nonce, places, make_workers(task), hidden, planted, wrapper, port, decoy)
+        _write_program(wrapper, build_open_runner(interpreter, runner, places.opencode, digest))
+    workers = make_workers(task, None if endpoint is None else endpoint.key)
+    return Stage(task, nonce, places, workers, hidden, planted, wrapper, port, decoy)
 
 
 def configure(attempt: Attempt, request: PaperclipRequest, stage: Stage, boot: int) -> ProbeResult:
     """Set the launcher for a server start, and probe it as production launches will have it."""
     root, cell = attempt.root, attempt.request
     hide, optional = paths(stage.hidden.required), paths(stage.hidden.optional)
+    # Of the database that the server uses instead of its own, whose port each launch finds by itself.
+    closed = [] if request.database is None else [request.database.port]
     write_configuration(
         root.path,
         runner=request.installation.runnerd,
@@ -81,29 +107,66 @@ def configure(attempt: Attempt, request: PaperclipRequest, stage: Stage, boot: i
         minimum_abi=cell.minimum_abi,
         levels=cell.preset.levels,
         replacements={EXECUTABLE_OPTION: stage.places.opencode},
+        close_ports=closed,
     )
-    temporary = cell.environ.get("RUNNER_TEMP")
-    return run_probe(
-        ProbeRequest(
-            root=root.path,
-            project=PROJECT,
+    adapter, server = request.task.adapter, stage.places.server()
+    if adapter.commands:
+        write_command_configuration(
+            root.path,
+            CommandOrder(
+                command=request.command or request.installation.opencode,
+                instance=stage.places.instance,
+                instance_parent=root.temporary / STAR / INSTANCES,
+                handed_in=Path(server.temporary),
+                handed_files=adapter.handed,
+                handed_links=None
+                if adapter.handed_links is None
+                else Path(server.home, adapter.handed_links),
+                without_variables=(*GENERATED_SECRETS, *DATABASE),
+            ),
             boot=boot,
             hide=hide,
             hide_optional=optional,
             minimum_abi=cell.minimum_abi,
             levels=cell.preset.levels,
-            base=BaseTargets(
-                tests=(root.target / canaries.TESTS_FILE, stage.planted.tests_content),
-                git_store=(root.target / ".git" / "HEAD", b"ref: refs/heads/"),
-                private=root.private,
-                runner_temp=Path(temporary) if temporary and Path(temporary).is_dir() else None,
-                harness_pid=os.getpid(),
-                decoy=stage.decoy,
-            ),
-            sandboxed=cell.sandboxed,
-            layout=Layout.TEMPORARY_ROOT,
+            close_ports=closed,
         )
-    )
+    temporary = cell.environ.get("RUNNER_TEMP")
+    with _seen_harness(request, stage) as (harness, decoy):
+        return run_probe(
+            ProbeRequest(
+                root=root.path,
+                project=PROJECT,
+                boot=boot,
+                hide=hide,
+                hide_optional=optional,
+                minimum_abi=cell.minimum_abi,
+                levels=cell.preset.levels,
+                base=BaseTargets(
+                    tests=(root.target / canaries.TESTS_FILE, stage.planted.tests_content),
+                    git_store=(root.target / ".git" / "HEAD", b"ref: refs/heads/"),
+                    private=root.private,
+                    runner_temp=Path(temporary) if temporary and Path(temporary).is_dir() else None,
+                    harness_pid=harness,
+                    decoy=decoy,
+                ),
+                sandboxed=cell.sandboxed,
+                layout=Layout.TEMPORARY_ROOT,
+            )
+        )
+
+
+@contextlib.contextmanager
+def _seen_harness(request: PaperclipRequest, stage: Stage) -> Iterator[tuple[int, tuple[str, str]]]:
+    """Yield the process whose variables the probe tries, with a decoy: this one, or one that stands in.
+
+    Nobody may look into this one while it holds a credential, so that a refusal would prove nothing.
+    """
+    if request.paid is None:
+        yield os.getpid(), stage.decoy
+        return
+    with standing_in() as stand_in:
+        yield stand_in
 
 
 def require_proven(probe: ProbeResult) -> None:

@@ -10,6 +10,7 @@ import threading
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from runner_e2e.cell.decoy import VARIABLE as DECOY
 from runner_e2e.evidence.attempts import Place
 from runner_e2e.isolation.environment import DEFAULT_SEARCH
 
@@ -60,6 +61,17 @@ def running_process(arguments: tuple[str, ...], variables: Mapping[str, str]) ->
     finally:
         process.kill()
         process.communicate()
+
+
+@contextlib.contextmanager
+def standing_in() -> Iterator[tuple[int, tuple[str, str]]]:
+    """Keep a process whose variables a probe can try, in the place of a harness that nobody may look into.
+
+    Yield its id, and name and value of its decoy.
+    """
+    decoy = (DECOY, token())
+    with running_process((token(),), dict([decoy])) as harness:
+        yield harness, decoy
 
 
 @contextlib.contextmanager

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from runner_e2e.cell import canaries
 from runner_e2e.cell.agent_evidence import judge_agents, read_reports
-from runner_e2e.cell.attempt import Attempt, changed_modes, read_launches, split_journal
+from runner_e2e.cell.attempt import Attempt, Conclusion, changed_modes, read_launches, split_journal
 from runner_e2e.cell.control_plane import ControlPlane
 from runner_e2e.cell.decoy import read_decoy
 from runner_e2e.cell.hidden import harness_places, scan_for_aliases
@@ -112,6 +112,9 @@ class ReferenceHarness:
     def agents(self) -> dict[str, object]:
         """Return the agents with what each tried."""
         return agents_record(self._attempt.request.flow, self.gathered.agents)
+
+    def conclude(self, directory: Path, redactor: Redactor, conclusion: Conclusion) -> None:
+        """Nothing: a scripted server reports no result."""
 
 
 def _without_secrets(record: Mapping[str, object], redactor: Redactor) -> object:

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Protocol
 from runner_e2e.cell.allowance import START_MARGIN_S, RetryPolicy, attempt_s, plan_total_s, read_policy
 from runner_e2e.cell.command_request import CommandRequest, Sandbox
 from runner_e2e.cell.flow import DEFAULT_FLOW, Flow, plan_flow
-from runner_e2e.errors import FailureClass, InputError
+from runner_e2e.cell.limits import Spending
+from runner_e2e.errors import FailureClass, InputError, RunnerE2EError
 from runner_e2e.evidence.artifact_names import map_name
 from runner_e2e.sandbox.rules import DEFAULT_MINIMUM, LOWEST_USABLE
 
@@ -48,6 +49,7 @@ class Status(StrEnum):
     PASSED = "passed"
     FAILED = "failed"
     REFUSED = "refused"
+    NOT_RUN = "not_run"
     CANCELLED = "cancelled"
     TIMED_OUT = "timed-out"
 
@@ -56,7 +58,8 @@ class Status(StrEnum):
 class CellRequest:
     """One cell to run; the reference's default cell needs no catalog.
 
-    With `command` the target drives it, with `built_in` it runs on an installed Paperclip.
+    With `command` the target drives it, with `built_in` it runs on an installed Paperclip. With a `refusal`
+    nothing of it runs: its record says why.
     `key` names directories and artifacts; `definition` is the hash of the suite's definition; `catalog` is
     the file that describes the cell, to be hidden from agents. `environ` is the harness's own environment,
     of which no child gets more than the rules of `isolation` pass on. One attempt may take `deadline_s`, all
@@ -79,13 +82,14 @@ class CellRequest:
     sandboxed: bool = True
     command: CommandRequest | None = None
     built_in: "PaperclipRequest | None" = None
+    refusal: RunnerE2EError | None = None
     environ: Mapping[str, str] = field(default_factory=lambda: dict(os.environ), repr=False)
 
     def __post_init__(self) -> None:
         """Refuse what no cell can be run with."""
         kinds = {"command": self.command, "built-in": self.built_in}
         asked = [name for name, what in kinds.items() if what is not None] or ["reference"]
-        if asked != [self.harness]:
+        if asked != [self.harness] and self.refusal is None:
             raise InputError(
                 f"The harness {self.harness!r} is not available in this version",
                 "Set harness to reference, command or built-in",
@@ -100,6 +104,14 @@ class CellRequest:
                 f"min-abi is {self.minimum_abi}, and strict protection needs {DEFAULT_MINIMUM}",
                 "Set sandbox-preset to compatible as well",
             )
+
+    @property
+    def spending(self) -> Spending | None:
+        """What the cell may spend, with limits or without; None for one that cannot spend anything."""
+        if self.command is not None:
+            return self.command.spending
+        paid = None if self.built_in is None else self.built_in.paid
+        return None if paid is None else paid.spending
 
     @property
     def directory(self) -> str:
@@ -141,6 +153,19 @@ class CellRequest:
             retries=read_policy(execution),
         )
 
+    def for_refused(
+        self, execution: "Execution", harness: str, refusal: RunnerE2EError, key: str | None = None
+    ) -> "CellRequest":
+        """Return this request for a catalog's cell of which nothing is to run: its record says why."""
+        return replace(
+            self,
+            cell_id=execution.id,
+            key=execution.id if key is None else key,
+            definition=execution.suite_definition_hash,
+            harness=harness,
+            refusal=refusal,
+        )
+
     def for_paperclip(
         self,
         execution: "Execution",
@@ -156,7 +181,7 @@ class CellRequest:
             definition=execution.suite_definition_hash,
             harness="built-in",
             built_in=built_in,
-            hide=(*self.hide, built_in.script.parent),
+            hide=self.hide if built_in.script is None else (*self.hide, built_in.script.parent),
             deadline_s=attempt_s(execution),
             total_s=plan_total_s(job_minutes),
             retries=read_policy(execution),

@@ -82,7 +82,7 @@ class _Cell:
         self._rows: list[dict[str, object]] = []
         self._secrets: set[str] = set()
         self._root: Path | None = None
-        self._spending = None if request.command is None else request.command.spending
+        self._spending = request.spending
         self._boot_id = read_boot_id()
         self._deadline = time.monotonic() + request.total_s
 
@@ -121,12 +121,17 @@ class _Cell:
                 note_running=self._note_running,
             )
             if self._request.built_in is not None and self._open_paperclip is not None:
-                return self._open_paperclip(attempt, self._request.built_in)
+                built_in = self._request.built_in
+                if self._spending is not None:
+                    built_in = built_in.with_spending(self._spending)
+                return self._open_paperclip(attempt, built_in)
             if command is None or self._spending is None or self._open_command is None:
                 return ReferenceHarness(attempt)
             return self._open_command(attempt, command, self._spending)
 
         def prepare() -> None:
+            if self._request.refusal is not None:
+                raise self._request.refusal
             require_host(self._request)
             self._family.adopt_orphans()
 

@@ -52,6 +52,11 @@ class Running:
             case None:
                 return None
 
+    @property
+    def chat_url(self) -> str:
+        """The base URL of a client of OpenAI's calls, with their version."""
+        return f"{self.gateway.base_url}/v1"
+
     def environment(self, base: Mapping[str, str] | Built) -> Built:
         """Return a harness's environment with the gateway in place of the provider's key."""
         variables = GatewayVariables(self.gateway.base_url, self.gateway.token, str(self.phase_path))
@@ -66,15 +71,24 @@ class Running:
 def running_spending(
     spending: Spending, credential_name: str, key: str, model: str | None, root_private: Path
 ) -> Iterator[Running | None]:
-    """Run a gateway while the body runs; None, and no gateway, for a cell without a limit.
+    """Run a gateway while the body runs, as `running_gateway_of`; none, and None, without a limit."""
+    if not spending.is_limited:
+        yield None
+        return
+    with running_gateway_of(spending, credential_name, key, model, root_private) as running:
+        yield running
+
+
+@contextmanager
+def running_gateway_of(
+    spending: Spending, credential_name: str, key: str, model: str | None, root_private: Path
+) -> Iterator[Running]:
+    """Run a gateway while the body runs, with a limit or without.
 
     `model` is the name that the cell's requests give; None where it is not known. The phase file goes to
     `root_private`, which the harness may read and agents may not. Raises InputError before anything runs
     where a limit could not be kept: an unknown price is never zero.
     """
-    if not spending.is_limited:
-        yield None
-        return
     settings = _build_settings(spending, credential_name, key, model)
     directory = root_private / "gateway"
     directory.mkdir(mode=0o700, exist_ok=True)

@@ -70,12 +70,18 @@ class Swept:
         return self.cells[0].exit_code if self.cells else 0
 
 
-def sweep(evidence: Path, parent: Path = PARENT, step: StepEnd | None = None) -> Swept:
+def sweep(
+    evidence: Path,
+    parent: Path = PARENT,
+    step: StepEnd | None = None,
+    ended: Mapping[str, Ended] | None = None,
+) -> Swept:
     """Finish every cell below a directory of evidence whose record has not ended, or has no manifest.
 
     `parent` holds the directories of attempts. Nothing is touched that no record names. With a `step`, a
     record that the end of `run-cell` contradicts is finished too: all that lie there when it had no end of
-    its own, else the one that it announced.
+    its own, else the one that it announced. `ended` are processes that were ended before, by the
+    name of their cell's directory, because they were another user's.
     """
     cells: list[SweptCell] = []
     problems: list[str] = []
@@ -88,7 +94,7 @@ def sweep(evidence: Path, parent: Path = PARENT, step: StepEnd | None = None) ->
         judge = step if step is not None and step.concerns(directory) else None
         try:
             with opening_cell(directory) as opened:
-                content = _sweep_cell(opened, parent, judge)
+                content = _sweep_cell(opened, parent, judge, (ended or {}).get(directory.name, Ended()))
         except UnusableError as error:
             problems.append(f"{directory.name}: {error}")
             continue
@@ -121,13 +127,15 @@ def is_root_name(path: str, parent: Path) -> bool:
     return place in (str(parent), str(parent.resolve())) and _ROOT_NAME.fullmatch(name) is not None
 
 
-def _sweep_cell(cell: OpenedCell, parent: Path, step: StepEnd | None) -> tuple[Record, Remains] | None:
+def _sweep_cell(
+    cell: OpenedCell, parent: Path, step: StepEnd | None, before: Ended
+) -> tuple[Record, Remains] | None:
     content = read_record(cell.opened)
     if content is None:
         if step is not None:
             refuse("There is no record")
         return None
-    is_left = step is not None and not step.is_regular
+    is_left = (step is not None and not step.is_regular) or bool(before.ended)
     if not is_left and _is_settled(cell.opened, content, step):
         return None
     running, problem = _read_running(content)
@@ -146,6 +154,9 @@ def _sweep_cell(cell: OpenedCell, parent: Path, step: StepEnd | None) -> tuple[R
             return None
     if asked is not None and asked not in remains.processes.left:
         ended = tuple(dict.fromkeys((asked, *remains.processes.ended)))
+        remains = Remains(Ended(ended, remains.processes.left), remains.root_removed, remains.problem)
+    if before.ended:
+        ended = (*before.ended, *remains.processes.ended)
         remains = Remains(Ended(ended, remains.processes.left), remains.root_removed, remains.problem)
     doubt = "" if step is None else doubt_record(content, step)
     return write_record(cell, finish_record(content, remains, now(), doubt)), remains

@@ -13,6 +13,7 @@ _LONGEST_MESSAGE = 4096
 _CLASSES = {
     Status.FAILED: FailureClass.PERMANENT_INFRASTRUCTURE,
     Status.REFUSED: FailureClass.REFUSED,
+    Status.NOT_RUN: FailureClass.NOT_RUN,
     Status.CANCELLED: FailureClass.CANCELLED,
     Status.TIMED_OUT: FailureClass.TRANSIENT_INFRASTRUCTURE,
 }

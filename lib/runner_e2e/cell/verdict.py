@@ -7,9 +7,11 @@ from runner_e2e.errors import (
     CancelledError,
     CleanupError,
     FailureClass,
-    InputError,
     RunnerE2EError,
 )
+
+# By class: what hides the names of cells replaces an error, and keeps its class.
+_UNSTARTED = {FailureClass.REFUSED: Status.REFUSED, FailureClass.NOT_RUN: Status.NOT_RUN}
 
 
 def describe_result(
@@ -21,8 +23,8 @@ def describe_result(
     status = Status.FAILED
     if isinstance(failure, CancelledError):
         status = Status.CANCELLED
-    elif isinstance(failure, InputError):
-        status = Status.REFUSED
+    elif failure.failure_class in _UNSTARTED:
+        status = _UNSTARTED[failure.failure_class]
     elif isinstance(failure, AttemptTimeoutError):
         status = Status.TIMED_OUT
     return status, failure.failure_class, failure.exit_code, str(failure)

@@ -8,7 +8,14 @@ import hmac
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
-from runner_e2e.errors import CancelledError, FailureClass, InputError, RunnerE2EError
+from runner_e2e.errors import (
+    CancelledError,
+    FailureClass,
+    HostRefusedError,
+    InputError,
+    NotRunError,
+    RunnerE2EError,
+)
 
 MIN_SECRET_BYTES = 16
 MIN_DISTINCT_BYTES = 8
@@ -69,7 +76,7 @@ def hidden_names(*, active: bool) -> Iterator[None]:
     """
     try:
         yield
-    except (KeyRefusedError, CancelledError):
+    except (KeyRefusedError, CancelledError, HostRefusedError, NotRunError):
         raise
     except RunnerE2EError as error:
         if not active:

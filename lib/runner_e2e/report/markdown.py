@@ -20,7 +20,14 @@ from runner_e2e.report.rows import (
 
 _MARKUP = re.compile(r"[!\"#$&'()*+:;<=>\[\\\]^_`{|}~]")
 _WWW = re.compile(r"(www)\.", re.IGNORECASE)  # GitHub makes a link of it
-_MARKS = {"passed": "✅", "failed": "❌", "refused": "⛔", "cancelled": "⏹️", "timed-out": "⏱️"}
+_MARKS = {
+    "passed": "✅",
+    "failed": "❌",
+    "refused": "⛔",
+    "not_run": "⏭️",
+    "cancelled": "⏹️",
+    "timed-out": "⏱️",
+}
 
 
 def escape_markdown(words: str) -> str:

@@ -29,6 +29,7 @@ _PROTECTION_NAMES = {
     "sockets": "Unix sockets refused",
     "limits": "limits of other processes refused",
     "keyrings": "kernel keyrings refused",
+    "ports": "TCP ports closed",
 }
 
 

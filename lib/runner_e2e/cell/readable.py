@@ -1,0 +1,136 @@
+"""Whether a cell's service user can read what runs the cell, and change none of the code that root runs."""
+
+import os
+import pwd
+import stat
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from runner_e2e.cell.as_user import ask_as
+from runner_e2e.cell.request import PROJECT
+from runner_e2e.cell.root import PARENT
+from runner_e2e.cell.service_user import Identity
+from runner_e2e.errors import InputError
+
+_MOST_ENTRIES = 100_000
+_SEPARATOR = b"\0"
+
+
+@dataclass(frozen=True, slots=True)
+class Needed:
+    """What the user needs: `trees` and `files` to read, and to execute where root's mode says so.
+
+    In `roots` root writes, so that the user must not be able to put another directory in their place.
+    `hidden` are places that agents must not see; those that the user cannot even name need no hiding.
+    """
+
+    trees: tuple[Path, ...]
+    files: tuple[Path, ...]
+    hidden: tuple[Path, ...] = ()
+    roots: tuple[Path, ...] = ()
+
+
+def list_own_code() -> tuple[Path, ...]:
+    """Return the interpreter and the files of all modules that are loaded, but for those in the project."""
+    loaded = {getattr(module, "__file__", None) for module in tuple(sys.modules.values())}
+    files = {Path(file) for file in loaded if isinstance(file, str) and Path(file).is_absolute()}
+    # A link is told by what it leads to.
+    interpreter = Path(sys.executable)
+    return (
+        interpreter.resolve(),
+        interpreter,
+        *sorted(one for one in files if not one.is_relative_to(PROJECT / "lib")),
+    )
+
+
+def check_readable(identity: Identity, needed: Needed) -> tuple[Path, ...]:
+    """Refuse what the user cannot read, or could change; return the `hidden` places that it can name."""
+    answer = ask_as(identity, lambda: _SEPARATOR.join(map(os.fsencode, _answer(needed))))
+    problem, *hidden = (os.fsdecode(part) for part in answer.split(_SEPARATOR))
+    if problem:
+        raise InputError(
+            f"The service user {identity.user} {problem}",
+            "Have the checkout, the action's environment, the interpreter and the product where everybody may"
+            " read them and only root may change them, for example below /opt, and the evidence where only"
+            " root writes; or start the cell as an ordinary user",
+        )
+    return tuple(map(Path, hidden))
+
+
+def _answer(needed: Needed) -> list[str]:
+    """Return, as the user, the first problem, empty without one, and the hidden places that it can name."""
+    reachable = [
+        str(path) for path in needed.hidden if os.access(path.parent, os.X_OK) and os.path.lexists(path)
+    ]
+    return [next(find_problems(needed), ""), *reachable]
+
+
+def find_problems(needed: Needed) -> Iterator[str]:
+    """Yield, for the present user, what it cannot read or could change."""
+    for path in needed.files:
+        yield from _find_unreadable(path)
+    for tree in needed.trees:
+        for path in (tree, *_walk(tree)):
+            yield from _find_unreadable(path)
+            if os.access(path, os.W_OK):
+                yield f"may change {path}, which root runs"
+        yield from _find_replaceable(tree, "root runs")
+    for place in needed.roots:
+        if os.access(place, os.W_OK):
+            yield f"may change what lies in {place}, where root keeps evidence"
+        yield from _find_replaceable(place, "root keeps evidence in")
+    if not os.access(PARENT, os.W_OK | os.X_OK):
+        yield f"can make no directory in {PARENT}"
+
+
+def _find_replaceable(path: Path, what: str) -> Iterator[str]:
+    """Yield through which directory the user may put another one in the place of this."""
+    for place in path.parents:
+        if os.access(place, os.W_OK) and not place.stat().st_mode & stat.S_ISVTX:
+            yield f"may change what lies in {place}, and {what} {path}"
+
+
+def _find_unreadable(path: Path) -> Iterator[str]:
+    for place in (*reversed(path.parents), path):
+        try:
+            found = place.stat()
+        except OSError as error:
+            yield f"cannot get to {place}: {error.strerror}"
+            return
+        executable = stat.S_ISDIR(found.st_mode) or bool(found.st_mode & 0o111)
+        # To pass a directory, nothing else is needed.
+        wanted = os.X_OK if place != path else os.R_OK | (os.X_OK if executable else 0)
+        if not os.access(place, wanted):
+            kind = "directory" if stat.S_ISDIR(found.st_mode) else "file"
+            mode, owner = stat.S_IMODE(found.st_mode), _name_owner(found.st_uid)
+            yield f"cannot read {path}: the {kind} {place} has mode {mode:04o} and belongs to {owner}"
+            return
+
+
+def _walk(tree: Path) -> Iterable[Path]:
+    count = 0
+    pending = [tree]
+    while pending:
+        try:
+            with os.scandir(pending.pop()) as entries:
+                found: Sequence[os.DirEntry[str]] = list(entries)
+        except OSError:  # told already
+            continue
+        for entry in found:
+            if entry.name == "__pycache__":
+                continue
+            count += 1
+            if count > _MOST_ENTRIES:
+                return
+            if entry.is_dir(follow_symlinks=False):
+                pending.append(Path(entry.path))
+            yield Path(entry.path)
+
+
+def _name_owner(uid: int) -> str:
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return f"user {uid}"
