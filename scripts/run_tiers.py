@@ -6,6 +6,7 @@ whose tests share nothing run in parallel.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import signal
@@ -17,6 +18,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree as ET
+
+from background import Background
+from browser import NEEDED, plan_browser
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -40,10 +44,11 @@ class Tier:
 
     name: str
     programs: tuple[str, ...] = ()
-    parallel: bool = False
+    parallel: str = ""  # how pytest deals its tests out to workers, in one process when empty
     linux_only: bool = True
     by_default: bool = True
     setup: tuple[str, ...] = ()  # a program of the environment that has to succeed first
+    browser: bool = False  # its tests look at pages
 
     @property
     def directory(self) -> str:
@@ -53,11 +58,19 @@ class Tier:
 
 TIERS = (
     Tier("unit", linux_only=False),
-    Tier("kernel", programs=("git",), parallel=True),
+    Tier("kernel", programs=("git",), parallel="loadgroup"),
     Tier("action", programs=("bash", "git")),
-    Tier("e2e", programs=("bash", "git"), parallel=True),
+    Tier("e2e", programs=("bash", "git"), parallel="loadgroup"),
     # Not by default: it installs some 2 GB, once.
-    Tier("paperclip", ("bash", "git"), by_default=False, setup=("runner-e2e", "paperclip", "install")),
+    Tier(
+        "paperclip",
+        ("bash", "git"),
+        # What takes a minute to make serves all tests of one file.
+        parallel="loadfile",
+        by_default=False,
+        setup=("runner-e2e", "paperclip", "install"),
+        browser=True,
+    ),
 )
 
 
@@ -69,6 +82,7 @@ class Request:
     tiers: tuple[Tier, ...]
     paths: tuple[str, ...] = ()
     pytest_args: tuple[str, ...] = ()
+    extended: bool = True  # with the tests that take long and fail seldom
 
     @property
     def narrowed(self) -> bool:
@@ -97,20 +111,23 @@ class Outcome:
 def parse_argv(argv: Sequence[str]) -> Request:
     """Take our own options out of `argv`; the rest is for pytest."""
     by_option = {f"--{tier.name}": tier for tier in TIERS}
-    asked = [arg for arg in argv if arg == "--fast" or arg in by_option]
+    asked = [arg for arg in argv if arg in {"--fast", "--full"} or arg in by_option]
     rest = [arg for arg in argv if arg not in {*asked, "--", "tests", "tests/"}]
     paths = tuple(arg for arg in rest if is_below(arg, "tests"))
 
     def is_wanted(tier: Tier) -> bool:
+        if "--full" in asked:
+            return True
         if asked:
             return f"--{tier.name}" in asked or (tier.name == "unit" and "--fast" in asked)
         return any(is_below(path, tier.directory) for path in paths) or (tier.by_default and not paths)
 
     return Request(
-        checks="--fast" in asked or not (asked or paths),
+        checks=bool({"--fast", "--full"}.intersection(asked)) or not (asked or paths),
         tiers=tuple(tier for tier in TIERS if is_wanted(tier)),
         paths=paths,
         pytest_args=tuple(arg for arg in rest if arg not in paths),
+        extended="--full" not in asked or "--paperclip" in asked,
     )
 
 
@@ -149,9 +166,42 @@ def run_check(command: Sequence[str], environ: Mapping[str, str]) -> Outcome:
     name = " ".join(command)
     announce(name)
     started = time.monotonic()
-    status = run((f"{sys.prefix}/bin/{command[0]}", *command[1:]), environ)
+    status = run(build_command(command), environ)
     note = f"exit status {status}" if status else ""
     return Outcome(name, status == 0, time.monotonic() - started, note)
+
+
+def build_command(command: Sequence[str]) -> tuple[str, ...]:
+    """Return a command of the environment's own programs with its whole path."""
+    return (f"{sys.prefix}/bin/{command[0]}", *command[1:])
+
+
+def finish(tier: Tier, background: Background) -> Outcome:
+    """Wait for the set-up of `tier`, which began before the first step."""
+    name = " ".join(tier.setup)
+    announce(name)
+    status, waited_s = background.finish()
+    note = "; ".join(
+        filter(None, ("went on beside the steps before", f"exit status {status}" * bool(status)))
+    )
+    return Outcome(name, status == 0, waited_s, note)
+
+
+def prepare_browser(environ: Mapping[str, str]) -> Outcome:
+    """Install a browser where there is none; without one the tests that look at pages cannot run."""
+
+    def find(name: str) -> str | None:
+        return shutil.which(name, path=environ["PATH"])
+
+    announce("browser")
+    started = time.monotonic()
+    commands, problem = plan_browser(find, is_root=os.geteuid() == 0)
+    for command in commands:
+        status = run(command, {**environ, "DEBIAN_FRONTEND": "noninteractive"})
+        if status:
+            problem = f"{' '.join(command)} ended with status {status}; {NEEDED}"
+            break
+    return Outcome("browser", not problem, time.monotonic() - started, problem)
 
 
 def run_tier(tier: Tier, request: Request, environ: Mapping[str, str]) -> Outcome:
@@ -166,7 +216,9 @@ def run_tier(tier: Tier, request: Request, environ: Mapping[str, str]) -> Outcom
         command = [f"{sys.prefix}/bin/pytest", *request.paths_of(tier), f"--junitxml={report}"]
         if tier.parallel and not {"--pdb", "--trace"}.intersection(request.pytest_args):
             workers = min(MOST_WORKERS, os.cpu_count() or 1)
-            command += ["-n", str(workers), "--dist", "loadgroup"]
+            command += ["-n", str(workers), "--dist", tier.parallel]
+        if not request.extended:
+            command += ["-m", "not extended"]
         started = time.monotonic()
         status = run([*command, *request.pytest_args], environ)
         took_s = time.monotonic() - started
@@ -193,21 +245,37 @@ def read_counts(report: Path) -> tuple[int, int, int]:
 
 
 def run_all(request: Request, environ: Mapping[str, str]) -> Iterator[Outcome]:
-    """Run what is asked for, in order, whatever fails."""
+    """Run what is asked for, in order, whatever fails; the set-up of later tiers goes on meanwhile."""
     child = build_environ(environ, platform=sys.platform)
-    if request.checks:
-        for command in CHECKS:
-            yield run_check(command, child)
-    for tier in request.tiers:
-        if tier.linux_only and sys.platform != "linux":
-            announce(f"{tier.name} tests NOT RUN: they need Linux, and this is {sys.platform}")
-            continue
-        if tier.setup:
-            ready = run_check(tier.setup, child)
-            yield ready
-            if not ready.ok:
+    with contextlib.ExitStack() as stack:
+        begun = {
+            tier: stack.enter_context(Background(build_command(tier.setup), PROJECT, child))
+            for position, tier in enumerate(request.tiers)
+            if tier.setup and (position or request.checks) and runs_here(tier)
+        }
+        if request.checks:
+            for command in CHECKS:
+                yield run_check(command, child)
+        for tier in request.tiers:
+            if not runs_here(tier):
+                announce(f"{tier.name} tests NOT RUN: they need Linux, and this is {sys.platform}")
                 continue
-        yield run_tier(tier, request, child)
+            if tier.setup:
+                ready = finish(tier, begun[tier]) if tier in begun else run_check(tier.setup, child)
+                yield ready
+                if not ready.ok:
+                    continue
+            if tier.browser:
+                ready = prepare_browser(child)
+                yield ready
+                if not ready.ok:
+                    continue
+            yield run_tier(tier, request, child)
+
+
+def runs_here(tier: Tier) -> bool:
+    """Whether the tests of `tier` are for this system."""
+    return sys.platform == "linux" or not tier.linux_only
 
 
 def announce(title: str) -> None:

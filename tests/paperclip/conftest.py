@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pwd
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -36,18 +37,26 @@ def installation() -> Installation:
 
 
 @pytest.fixture(scope="session")
-def ordinary() -> Iterator[Checkout]:
-    """The project for a user who is not root and whom the user database knows: the product needs both.
+def account() -> Iterator[int]:
+    """An account of this test process alone, so that what cells leave can be told from what others do."""
+    name = f"re-test-{os.getpid()}"
+    shell = "/usr/sbin/nologin"
+    subprocess.run(["useradd", "--system", "--no-create-home", "--shell", shell, name], check=True)
+    try:
+        yield pwd.getpwnam(name).pw_uid
+    finally:
+        subprocess.run(["userdel", name], check=True)
 
-    RUNNER_E2E_TEST_USER names another one than nobody, so that several runs of these tests can share a machine.
-    """
+
+@pytest.fixture(scope="session")
+def ordinary(request: pytest.FixtureRequest) -> Iterator[Checkout]:
+    """The project for a user who is not root and whom the user database knows: the product needs both."""
     if os.geteuid() != 0:
         yield Checkout(PROJECT, Path(sys.executable))
         return
-    name = os.environ.get("RUNNER_E2E_TEST_USER", "nobody")
-    uid = pwd.getpwnam(name).pw_uid
+    uid = request.getfixturevalue("account")
     interpreter = find_interpreter(uid)
-    assert interpreter is not None, f"no Python of this version can be run by the user {name}"
+    assert interpreter is not None, "no Python of this version can be run by another user"
     with private_directory("built-in") as place:
         shutil.copytree(PROJECT / "catalogs", place / "catalogs")
         yield copy_checkout(place, interpreter, uid)
