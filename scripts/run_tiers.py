@@ -19,13 +19,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree as ET
 
+PROJECT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(PROJECT / "scripts"))  # -I leaves it out
+
 from background import Background
 from browser import NEEDED, plan_browser
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-PROJECT = Path(__file__).resolve().parent.parent
 NO_TESTS_COLLECTED = 5
 LEAST_ABI_IN_CI = "6"
 STOP_GRACE_S = 10
