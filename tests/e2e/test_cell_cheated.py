@@ -189,7 +189,8 @@ def test_what_an_agent_leaves_running_does_not_outlive_the_cell(
 ) -> None:
     edited.demo(desk)
 
-    left = [process for process in psutil.process_iter() if LINGERING in process.cmdline()]
+    # Asked for beforehand, so that one that ends meanwhile is none.
+    left = [one for one in psutil.process_iter(["cmdline"]) if LINGERING in (one.info["cmdline"] or [])]
     for process in left:
         process.kill()
     assert left == []

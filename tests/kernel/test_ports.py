@@ -146,10 +146,14 @@ def test_other_sockets_work_beside_a_closed_port(box: Box) -> None:
     closing(box, 1).allows(*(("socket", *kind) for kind in kinds), ("talk-through-pair",))
 
 
-def test_a_closed_port_can_still_be_listened_to(box: Box) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port = server.getsockname()[1]
-    closing(box, port).allows(("listen-at", port))
+@pytest.mark.denies
+def test_a_closed_port_cannot_be_waited_at_for_its_server_to_start_anew(box: Box) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server, socket.create_server(("127.0.0.1", 0)) as other:
+        closed, beside = server.getsockname()[1], other.getsockname()[1]
+    inside = closing(box, closed).act(("listen-at", closed), ("listen-at", beside), ("listen-at", 0))
+
+    assert [outcome.error for outcome in inside] == ["EACCES", "", ""]
+    box.allows(("listen-at", closed))
 
 
 @pytest.mark.denies

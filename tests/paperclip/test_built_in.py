@@ -38,6 +38,7 @@ EXPECTED = {
     "base:otherAttempt",
     "base:privateAttempt",
     "base:runnerTemp",
+    "base:userBus",
     "run:backups",
     "run:controlPlaneState",
     "run:database",

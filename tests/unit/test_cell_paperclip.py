@@ -371,7 +371,7 @@ def done(**changes: object) -> Worker:
 
 
 TASK: PaperclipTask = plan_task(ONE)
-PASSED = {"status": ProbeStatus.PASSED, "launches": [{"run": "r"}], "reasons": []}
+PASSED = {"status": ProbeStatus.PASSED, "launches": [{"run": "r", "closedPorts": [1]}], "reasons": []}
 FAILED = {"status": ProbeStatus.FAILED, "launches": [], "reasons": ["a check failed"]}
 
 

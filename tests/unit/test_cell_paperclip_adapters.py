@@ -241,6 +241,7 @@ class Server:
     def __init__(self, *agents: Mapping[str, object]) -> None:
         self.agents = list(agents)
         self.created: list[tuple[str, dict[str, object]]] = []
+        self.revisions: list[Mapping[str, object]] = []
 
     def answer(self, request: httpx.Request) -> httpx.Response:
         path = request.url.path
@@ -252,6 +253,8 @@ class Server:
             found = [{"id": "c"}]
         elif path.endswith("/agents"):
             found = self.agents
+        elif path.endswith("/config-revisions"):
+            found = self.revisions
         return httpx.Response(200, json=found)
 
     @property
@@ -290,6 +293,18 @@ def test_an_agent_of_another_adapter_or_with_another_command_is_foreign(
 ) -> None:
     with Server(row).api as api:
         assert find_foreign(api, "c", told(execution), [Worker("ada", "key", "seal", agent="a")]) == foreign
+
+
+def test_an_agent_whose_configuration_was_changed_and_changed_back_is_foreign() -> None:
+    """A variable of it may have loaded code into what the server started meanwhile."""
+    task = told(NATIVE)
+    server = Server({"id": "a", "adapterType": task.adapter.type})
+    worker = Worker("ada", "key", "seal", agent="a", revisions=["first"])
+
+    with server.api as api:
+        for ids, foreign in ((["first"], []), (["first", "second"], ["the configuration of agent a"])):
+            server.revisions = [{"id": one} for one in ids]
+            assert find_foreign(api, "c", task, [worker]) == foreign
 
 
 @pytest.mark.parametrize("execution", [ONE, PROGRAM, NATIVE], ids=["opencode", "process", "runner"])
@@ -350,16 +365,23 @@ def judged(execution: Execution, *launches: Mapping[str, object]) -> RunnerE2EEr
     return judge_paperclip(request, plan_task(execution), PaperclipGathered(workers=[worker]), summary, None)
 
 
-OF_COMMAND, OF_RUNNER = {"run": "r", "command": "/x"}, {"run": "r"}
+OF_RUNNER = {"run": "r", "closedPorts": [1]}
+OF_COMMAND = {**OF_RUNNER, "command": "/x"}
 
 
 @pytest.mark.parametrize("execution", [ONE, PROGRAM], ids=["opencode", "process"])
 def test_a_run_of_a_command_is_proven_by_a_launch_of_its_wrapper_alone(execution: Execution) -> None:
     assert judged(execution, OF_COMMAND) is None
-    for launches in ((), (OF_RUNNER,), ({"run": "other", "command": "/x"},)):
+    for launches in (
+        (),
+        (OF_RUNNER,),
+        ({**OF_COMMAND, "run": "other"},),
+        ({**OF_COMMAND, "closedPorts": []},),
+    ):
         found = judged(execution, *launches)
         assert isinstance(found, SandboxUnprovenError)
-        assert "Runs without a launch in the journal: ada" in str(found)
+        assert "Runs without a launch" in str(found)
+        assert "port: ada" in str(found)
         assert "adapterConfig" in str(found)
 
 

@@ -87,7 +87,11 @@ def waited(**changes: object) -> Worker:
 @pytest.mark.parametrize("execution", [QUESTION, PLAN], ids=["question", "plan"])
 def test_what_an_agent_lacks_while_it_waits_fails_its_cell_and_says_what_to_do(execution: Execution) -> None:
     task = plan_task(execution)
-    summary = {"status": ProbeStatus.PASSED, "launches": [{"run": "r"}, {"run": "q"}], "reasons": []}
+    summary = {
+        "status": ProbeStatus.PASSED,
+        "launches": [{"run": one, "closedPorts": [1]} for one in "rq"],
+        "reasons": [],
+    }
     request = CellRequest(environ={})
 
     assert judge_paperclip(request, task, PaperclipGathered(workers=[waited()]), summary, None) is None

@@ -285,7 +285,7 @@ def test_a_limit_outranks_what_an_ended_cell_has_not_proven(
 ) -> None:
     worker = Worker("ada", "token", "seal", issue_status="done", runs=[{"id": "r", "status": "succeeded"}])
     gathered = PaperclipGathered(workers=[worker], foreign=foreign)
-    summary = {"status": ProbeStatus(status), "launches": [{"run": "r"}], "reasons": []}
+    summary = {"status": ProbeStatus(status), "launches": [{"run": "r", "closedPorts": [1]}], "reasons": []}
 
     found = judge_paperclip(CellRequest(environ={}), plan_task(PAID), gathered, summary, failure)
 

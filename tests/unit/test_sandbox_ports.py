@@ -59,9 +59,11 @@ def test_anything_else_is_no_port(value: object) -> None:
 
 @pytest.mark.parametrize(
     ("version", "level", "rights"),
-    [(4, "required", 2), (7, "required", 2), (99, "preferred", 2), (3, "preferred", 0), (0, "preferred", 0)],
+    [(4, "required", 3), (7, "required", 3), (99, "preferred", 3), (3, "preferred", 0), (0, "preferred", 0)],
 )
-def test_the_right_to_connect_is_what_an_abi_knows_of_it(version: int, level: str, rights: int) -> None:
+def test_the_rights_to_bind_and_connect_are_what_an_abi_knows_of_them(
+    version: int, level: str, rights: int
+) -> None:
     assert wanted_network(version, level) == rights
 
 

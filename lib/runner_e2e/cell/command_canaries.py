@@ -109,17 +109,19 @@ def command_canaries(root: AttemptRoot, environ: Mapping[str, str], decoy: str) 
     """
     canaries = CommandCanaries()
     variable, command_line = token(), token()
-    path = root.path / "run" / "docker.sock"
+    sockets = (("base:dockerSocket", "docker.sock"), ("base:userBus", "bus"))
     with contextlib.ExitStack() as stack:
         stack.callback(canaries.remove)
         process = stack.enter_context(running_process((command_line,), {"SERVICE_NOTE": variable}))
-        greeting = stack.enter_context(listening_socket(path))
         canaries.places += [
             Place("run:harnessEnviron", "environ", str(os.getpid()), decoy),
             Place("run:harnessEnviron", "environ", str(process), variable),
             Place("run:harnessCmdline", "cmdline", str(process), command_line, known_gap=True),
-            Place("base:dockerSocket", "connect-unix", str(path), greeting),
         ]
+        for check, name in sockets:
+            path = root.path / "run" / name
+            greeting = stack.enter_context(listening_socket(path))
+            canaries.places.append(Place(check, "connect-unix", str(path), greeting))
         _plant_around(root, environ, canaries, stack)
         yield canaries
 

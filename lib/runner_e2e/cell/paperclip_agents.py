@@ -35,6 +35,7 @@ class Worker:
     its task's say of it.
     `interactions` are the cards of its issue, `shortfalls` what it lacks of what its flow has it wait for.
     `accounts_in` says in what of its own the account of its attempts stands: its session, its run log.
+    `revisions` are the changes of its configuration that were there before it worked.
     """
 
     name: str
@@ -50,6 +51,7 @@ class Worker:
     interactions: list[Mapping[str, object]] = field(default_factory=list)
     shortfalls: list[str] = field(default_factory=list)
     accounts_in: tuple[str, ...] = ()
+    revisions: list[str] = field(default_factory=list)
 
     @property
     def statuses(self) -> tuple[str, ...]:
@@ -96,6 +98,8 @@ def start_workers(  # noqa: PLR0913 - whom, by what, how fast; keyword only
             secret = api.create_secret(company, f"{KEY_VARIABLE} {worker.name}", worker.key)
             config = bind_secrets(config, {KEY_VARIABLE: secret})
         worker.agent = api.create_agent(company, worker.name, task.adapter.type, config)
+    for worker in workers:
+        worker.revisions = api.revisions(worker.agent)
     starting: list[Worker] = []
     for worker in workers:
         deadline = time.monotonic() + _START_S
@@ -168,7 +172,7 @@ def find_foreign(
     """Return what the server holds that this cell did not order: companies, agents, their runs.
 
     The API is open to everything on this machine, and an agent of another kind than ours, or with another
-    command, runs outside any domain.
+    command, runs outside any domain; so does a program that is preloaded by a variable of its configuration.
     """
     ours = {worker.agent for worker in workers}
     foreign = [f"company {other}" for other in api.companies() if other != company]
@@ -178,6 +182,9 @@ def find_foreign(
             foreign.append(f"agent {name} ({adapter})")
         elif task.adapter.commands and _command_of(row) != task.config.get(COMMAND_KEY):
             foreign.append(f"the command of agent {name}")
+    # What the server hands to an agent's program decides what that does before it is in its domain.
+    changed = [one.agent for one in workers if one.agent and api.revisions(one.agent) != one.revisions]
+    foreign += [f"the configuration of agent {name}" for name in changed]
     known = {str(row.get("id")) for worker in workers for row in worker.runs}
     return foreign + [f"run {run}" for run in api.run_ids(company) if run not in known]
 

@@ -23,6 +23,12 @@ class PaperclipApi(ControlPlane):
         """Keep a secret for a company's agents; return its id."""
         return str(self._post(f"/api/companies/{company}/secrets", {"name": name, "value": value})["id"])
 
+    def revisions(self, agent: str) -> list[str]:
+        """Return the ids of all changes of an agent's configuration, also of those that were undone."""
+        return sorted(
+            str(row.get("id")) for row in rows_of(self._get(f"/api/agents/{agent}/config-revisions"))
+        )
+
     def create_note(self, company: str, title: str, description: str) -> str:
         """Create an issue that nobody works on; return its id."""
         body: Body = {"title": title, "description": description, "status": "backlog"}

@@ -102,11 +102,14 @@ def _judge_launches(
     """A run is proven by a launch of the wrapper that its adapter has to go through, and by no other's."""
     launches = summary.get("launches")
     rows = [row for row in launches if isinstance(row, Mapping)] if isinstance(launches, list) else []
-    launched = {row.get("run") for row in rows if ("command" in row) is task.adapter.commands}
+    ways = [row for row in rows if ("command" in row) is task.adapter.commands]
+    # The server's database lets everybody in who reaches its port, wherever it is.
+    launched = {row.get("run") for row in ways if row.get("closedPorts")}
     missing = [worker.name for worker in workers if {row.get("id") for row in worker.runs} - launched]
     if missing or not workers:
+        who = ", ".join(missing) or "no agent worked"
         return SandboxUnprovenError(
-            f"Runs without a launch in the journal: {', '.join(missing) or 'no agent worked'}",
+            f"Runs without a launch in the journal that closes the database's port: {who}",
             f"Check that {task.adapter.check}",
         )
     return None

@@ -102,8 +102,10 @@ class PaperclipOwner:
             return
         try:
             self.end_runners()
-            self._running = None
+            server, self._running = self.running[0], None
             self._stack.close()
+            # Whoever waits for the next server could stand in the way of its database.
+            self._gathered.leftovers += self._attempt.watch.family.end_strays(server.pid)
             self.start()
         except Exception as error:  # noqa: BLE001 - whatever it is, who asked is told, and raises it
             self.failure = error

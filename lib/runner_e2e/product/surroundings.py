@@ -37,6 +37,8 @@ def build_tool_environment(environ: Mapping[str, str]) -> dict[str, str]:
     return kept | {
         "CI": "true",
         "DEBIAN_FRONTEND": "noninteractive",
+        # Node brings authorities of its own; a host behind a proxy that signs anew knows others.
+        "NODE_USE_SYSTEM_CA": "1",
         "PIP_DISABLE_PIP_VERSION_CHECK": "1",
         "PIP_NO_INPUT": "1",
         "PYTHONDONTWRITEBYTECODE": "1",

@@ -1,8 +1,9 @@
-"""Close TCP ports: grant connecting to every other one, and prove that these are denied.
+"""Close TCP ports: grant every other one, and prove that these are denied.
 
 Landlock can only allow, and takes one rule for a port: closing one means 65,535 rules, a tenth of a second.
-It checks connect() of TCP sockets alone, whatever the address; the system call filter closes the other ways
-to a TCP server, see `seccomp`.
+It checks connect() and bind() of TCP sockets alone, whatever the address; the system call filter closes the
+other ways to a TCP server, see `seccomp`. Who may bind to a port that is closed could wait there for its
+server to start anew, and be taken for it, or drive it to another port.
 """
 
 from errno import EACCES, EPERM
@@ -12,7 +13,8 @@ from . import kernel, rules
 from .protections import REQUIRED
 from .refusal import Refusal
 
-_PORTS = range(1 << 16)  # with 0, to which nobody listens: connecting to it fails as it did
+_PORTS = range(1 << 16)  # with 0, by which a server asks for any free port
+_RIGHTS = rules.BIND_TCP | rules.CONNECT_TCP
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -33,7 +35,7 @@ def is_port(value: object) -> bool:
 
 def wanted_network(version: int, level: str) -> int:
     """Return the network rights to put in the ruleset; refuses when they are required and unknown."""
-    known = rules.network_rights(version) & rules.CONNECT_TCP
+    known = rules.network_rights(version) & _RIGHTS
     if level == REQUIRED and not known:
         raise Refusal(
             "abi-too-old",
@@ -47,7 +49,7 @@ def grant_others(ruleset: int, closed: tuple[int, ...]) -> None:
     """Add a rule for every port that stays open."""
     shut = set(closed)
     try:
-        kernel.add_port_rules(ruleset, rules.CONNECT_TCP, [port for port in _PORTS if port not in shut])
+        kernel.add_port_rules(ruleset, _RIGHTS, [port for port in _PORTS if port not in shut])
     except OSError as error:
         raise Refusal(
             "protection-unavailable",
