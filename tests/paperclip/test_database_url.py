@@ -101,6 +101,7 @@ def _answers(postgres: Postgres) -> bool:
         return False
 
 
+@pytest.mark.extended
 def test_the_server_uses_it_and_agents_neither_see_the_address_nor_reach_the_port(
     ordinary: Checkout, postgres: Postgres
 ) -> None:

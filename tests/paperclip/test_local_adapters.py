@@ -121,7 +121,6 @@ def test_every_run_was_launched_once_with_a_home_of_its_own(proven: Evidence) ->
         assert launch["protections"]["filesystem"]["outcome"] == "enforced"
 
 
-@pytest.mark.extended
 def test_without_a_domain_the_same_agents_reach_all_of_it(control: Evidence) -> None:
     for agent, rows in tables_of(control).items():
         reached = {row["id"] for row in rows if row["reach"] == "reached"}

@@ -188,6 +188,7 @@ def test_a_paid_cell_that_is_stopped_leaves_nothing_but_what_it_spent(
         assert_absent(evidence)
 
 
+@pytest.mark.extended
 def test_a_second_attempt_may_spend_what_the_first_one_left(ordinary: Checkout, clean: None) -> None:
     garbled = {"malformed": "invalid_json", "repeat": 99}
     with private_directory("again") as place, provider(place, garbled) as model:

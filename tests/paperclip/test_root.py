@@ -33,7 +33,7 @@ from runner_e2e.cell.as_user import start_as
 from runner_e2e.cell.handover import NOTE_PREFIX, begin_handover, make_workplace, write_note
 from runner_e2e.cell.marked import end_marked, find_left, find_marked
 from runner_e2e.cell.process_marks import ProcessMark, read_boot_id
-from runner_e2e.cell.readable import Needed, check_readable
+from runner_e2e.cell.readable import Needed, check_readable, choose_nameable
 from runner_e2e.cell.service_account import find_account, mark_cell
 from runner_e2e.cell.service_user import DEFAULT_ACCOUNT, Identity
 from runner_e2e.errors import InputError
@@ -382,21 +382,39 @@ def test_code_that_the_user_may_change_is_not_run_by_root(identity: Identity) ->
     with private_directory("changeable") as tree:
         file = tree / "code.py"
         file.touch()
-        needed = Needed((tree,), (), (tree, Path("/nothing-here")))
-        assert check_readable(identity, needed) == (tree,)
+        needed = Needed((tree,), ())
+        check_readable(identity, needed)
+        assert choose_nameable(identity, [tree, Path("/nothing-here")]) == (tree,)
 
-        file.chmod(0o666)
+        compiled = tree / "__pycache__" / "code.pyc"
+        compiled.parent.mkdir(mode=0o700)
+        compiled.touch(mode=0o600)
+        check_readable(identity, needed)  # nobody needs to read it
+        compiled.parent.chmod(0o755)
+        for changed in (file, compiled):
+            changed.chmod(0o666)
+            for one in (needed, Needed((), (), kept=(tree,)), Needed((), (), code=(changed,))):
+                with pytest.raises(InputError, match=f"may change {changed}"):
+                    check_readable(identity, one)
+            changed.chmod(0o644)
+        os.chown(file, identity.uid, -1)
         with pytest.raises(InputError, match=f"may change {file}"):
             check_readable(identity, needed)
-        file.chmod(0o644)
+        os.chown(file, 0, -1)
+        (tree / "open").mkdir()
+        (tree / "open" / "code.py").touch()
+        (tree / "open").chmod(0o777)
+        (tree / "link.py").symlink_to(tree / "open" / "code.py")
+        with pytest.raises(InputError, match=f"may change what lies in {tree}/open"):
+            check_readable(identity, Needed((), (), code=(tree / "link.py",)))
         (tree / "below").mkdir()
         tree.chmod(0o777)
         with pytest.raises(InputError, match=f"may change what lies in {tree}"):
             check_readable(identity, Needed((tree / "below",), ()))
         with pytest.raises(InputError, match="where root keeps evidence"):
-            check_readable(identity, Needed((), (), (), (tree,)))
+            check_readable(identity, Needed((), (), (tree,)))
         with pytest.raises(InputError, match="root keeps evidence in"):
-            check_readable(identity, Needed((), (), (), (tree / "below",)))
+            check_readable(identity, Needed((), (), (tree / "below",)))
 
 
 # Leaves what a daemon leaves: another session, another parent, no variables, another directory.

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner_e2e.actions.carried import MOST_OUTPUT_BYTES, parse_outputs, read_outputs, read_summary
+from runner_e2e.actions.carried import MOST_OUTPUT_BYTES, parse_outputs, read_outputs, read_said, read_summary
 from runner_e2e.actions.outputs import build_delimiter, build_output
+from runner_e2e.actions.summary import SUMMARY_BUDGET_BYTES
 from runner_e2e.errors import RunnerE2EError
 
 if TYPE_CHECKING:
@@ -108,3 +109,16 @@ def test_a_summary_is_text_whatever_its_bytes_are(tmp_path: Path) -> None:
     file.write_bytes("# ✅ a\n".encode() + b"\xff\0")
 
     assert read_summary(file) == "# ✅ a\n��"
+
+
+def test_a_summary_that_is_too_long_is_a_problem_and_raises_nothing(tmp_path: Path) -> None:
+    output, summary = tmp_path / "output", tmp_path / "summary"
+    output.write_bytes(write(status="passed"))
+    summary.write_bytes(b"x" * (SUMMARY_BUDGET_BYTES + 1))
+
+    said = read_said(output, summary, 0)
+
+    assert (said.outputs, said.summary) == ({"status": "passed"}, "")
+    assert "too long" in str(said.problem)
+    summary.write_bytes(b"well")
+    assert read_said(output, summary, 0).problem is None

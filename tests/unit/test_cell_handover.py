@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from runner_e2e.cell.handing_over import Settled, compare_record, explain_settled, take_back
 from runner_e2e.cell.handover import (
     NOTE_PREFIX,
     Handover,
@@ -23,7 +24,7 @@ from runner_e2e.cell.handover import (
 from runner_e2e.cell.process_marks import ProcessMark
 from runner_e2e.cell.record import SCHEMA
 from runner_e2e.cell.service_user import Identity
-from runner_e2e.errors import InputError
+from runner_e2e.errors import CleanupError, InputError, RunnerE2EError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -67,6 +68,7 @@ def test_a_note_says_what_it_was_told(tmp_path: Path) -> None:
 
     assert handover.note(tmp_path).name.startswith(NOTE_PREFIX)
     assert read_note(handover.note(tmp_path)) == handover
+    assert stat.S_IMODE(handover.note(tmp_path).stat().st_mode) == 0o600
 
 
 @pytest.mark.parametrize(
@@ -159,12 +161,16 @@ def test_a_file_of_somebody_else_is_left_out(handover: Handover, tmp_path: Path)
     assert take_over(other, tmp_path / "evidence") == ["1 of it left out (another-user's)"]
 
 
-def test_a_link_on_the_way_to_the_evidence_is_not_followed(handover: Handover, tmp_path: Path) -> None:
-    elsewhere = tmp_path / "elsewhere"
-    handover.evidence.parent.rename(elsewhere)
-    handover.evidence.parent.symlink_to(elsewhere)
+@pytest.mark.parametrize("last", [True, False], ids=["evidence", "above"])
+def test_a_link_in_the_place_of_evidence_is_refused(
+    handover: Handover, tmp_path: Path, *, last: bool
+) -> None:
+    place, elsewhere = handover.evidence if last else handover.evidence.parent, tmp_path / "elsewhere"
+    place.rename(elsewhere)
+    place.symlink_to(elsewhere)
 
-    assert take_over(handover, tmp_path / "evidence") == []
+    with pytest.raises(RunnerE2EError, match="is no directory"):
+        take_over(handover, tmp_path / "evidence")
     assert list((tmp_path / "evidence").iterdir()) == []
 
 
@@ -201,3 +207,45 @@ def test_what_an_earlier_try_left_half_copied_is_done_anew(handover: Handover, t
 
     assert take_over(handover, tmp_path / "evidence") == []
     assert [path.name for path in (tmp_path / "evidence").rglob("*")] == ["a.b.local.c", "cell.json"]
+
+
+def test_a_cell_that_passed_and_left_processes_did_not_pass() -> None:
+    assert explain_settled(Settled(), 0) is None
+    assert explain_settled(Settled(("sleep (5)",)), 1) is None
+
+    assert isinstance(explain_settled(Settled(("sleep (5)",)), 0), CleanupError)
+    assert "not whole" in str(explain_settled(Settled((), ("1 of it left out (pipe)",)), 0))
+
+
+@pytest.mark.parametrize(
+    ("status", "says"),
+    [
+        pytest.param("passed", None, id="same"),
+        pytest.param("failed", "tells of another end", id="other"),
+        pytest.param("ok", "no status", id="no-status"),
+        pytest.param(None, "no record", id="none"),
+    ],
+)
+def test_a_cell_passes_when_its_record_says_so_too(
+    handover: Handover, status: str | None, says: str | None
+) -> None:
+    if status is not None:
+        record(handover, status=status)
+
+    problem = compare_record(handover.evidence, {"status": "passed"})
+
+    assert (problem is None) is (says is None)
+    assert says is None or says in str(problem)
+
+
+def test_a_cell_without_a_directory_of_evidence_does_not_pass(tmp_path: Path) -> None:
+    assert compare_record(tmp_path / "none", {"status": "passed"}) is not None
+
+
+def test_what_passed_and_is_taken_back_has_failed_by_its_record(handover: Handover) -> None:
+    record(handover, status="passed", exitCode=0)
+
+    take_back(handover.evidence, CleanupError("It left processes", "Look"))
+
+    taken = json.loads((handover.evidence / "cell.json").read_text())
+    assert (taken["status"], taken["failureClass"], taken["exitCode"]) == ("failed", "cleanup_failure", 3)

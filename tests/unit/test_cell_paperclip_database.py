@@ -45,6 +45,9 @@ def test_the_usual_port_is_taken_and_a_short_password_is_no_word_to_hide() -> No
         pytest.param("postgres://u:hidden word@h/d", id="blank"),
         pytest.param("postgres://u:hidden-word\x01@h/d", id="control"),
         pytest.param("hidden-word", id="a-word"),
+        pytest.param("postgres://u:hidden-word@h:1,i:2/d", id="two-hosts"),
+        pytest.param("postgres://u:hidden-word@h,i:2/d", id="two-hosts-one-port"),
+        pytest.param("postgres://u:hidden-word@h%2Ci:2/d", id="two-hosts-encoded"),
     ],
 )
 def test_what_is_no_address_is_refused_without_being_shown(url: str) -> None:

@@ -168,6 +168,7 @@ def test_the_cells_process_gets_what_it_reads_and_nothing_else_of_roots() -> Non
         "PATH": "/bin",
         "INPUT_ID": "a.b.local.c",
         "INPUT_SERVICE_USER": "ada",
+        "INPUT_GITHUB_TOKEN": "secret",
         "RUNNER_E2E_DECOY": "decoy",
         "RUNNER_E2E_PAPERCLIP_DIR": "/opt/p",
         "PAPERCLIP_RUNNER_E2E_SELECTED_ID": "a.b.local.c",

@@ -7,6 +7,7 @@ import os
 import re
 import stat
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from runner_e2e.actions.summary import SUMMARY_BUDGET_BYTES
@@ -25,6 +26,25 @@ _CARRIED: Mapping[str, frozenset[str]] = {
     "probe-status": _PROBES,
 }
 _REMEDY = "Look at the evidence; if that is sound, report this with the version in use"
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What a cell's process said of its end; `problem` tells what cannot be used of it."""
+
+    outputs: Mapping[str, str]
+    summary: str
+    problem: RunnerE2EError | None
+
+
+def read_said(output: Path, summary: Path, exit_code: int) -> Said:
+    """Return what the two files say; whatever a user wrote there raises nothing."""
+    outputs: Mapping[str, str] = {}
+    try:
+        outputs = read_outputs(output, exit_code)
+        return Said(outputs, read_summary(summary), None)
+    except RunnerE2EError as error:
+        return Said(outputs, "", error)
 
 
 def read_outputs(path: Path, exit_code: int) -> dict[str, str]:

@@ -11,9 +11,15 @@ from runner_e2e.actions.artifact import build_artifact_name, read_run_attempt, r
 from runner_e2e.actions.cell_inputs import RunCell
 from runner_e2e.actions.inputs import Harness
 from runner_e2e.actions.publication import TITLE
-from runner_e2e.actions.supervision import SupervisedCell, supervise
+from runner_e2e.actions.supervision import SupervisedCell, make_parent, supervise
 from runner_e2e.actions.surface import ActionSurface
-from runner_e2e.cell.readable import Needed, check_readable, list_own_code
+from runner_e2e.cell.readable import (
+    Needed,
+    check_readable,
+    choose_nameable,
+    list_kept_code,
+    list_own_code,
+)
 from runner_e2e.cell.request import PROJECT, CellRequest
 from runner_e2e.cell.root import PARENT
 from runner_e2e.cell.service_account import (
@@ -25,7 +31,7 @@ from runner_e2e.cell.service_account import (
 )
 from runner_e2e.cell.service_user import Account
 from runner_e2e.errors import InputError
-from runner_e2e.isolation.base import HarnessPlaces, plan_base_hidden
+from runner_e2e.isolation.base import PROJECT_PARTS, HarnessPlaces, plan_base_hidden
 from runner_e2e.plan.catalog import SHIPPED_CATALOGS
 from runner_e2e.product.places import DIRECTORY_VARIABLE
 
@@ -77,8 +83,12 @@ def run_under(
         account = create_account()
         surface.line(f"== Made the account {account.name}, which runs cells for root; it stays")
     identity = mark_cell(account)
-    needed = _list_needed(request, environ)
-    hidden = check_readable(identity, needed)
+    check_readable(identity, _list_needed(request))
+    make_parent(request.evidence_parent)
+    # Whether the user can get to something is told by where it lies, not by a link to it.
+    asked = (Path(os.path.realpath(path)) for path in request.hide)
+    places = tuple(dict.fromkeys((*asked, *list_roots_own(request, environ))))
+    hidden = choose_nameable(identity, places)
     surface.line(f"== The cell runs as the service user {account.name}")
     others = count_others(account)
     if others:
@@ -96,32 +106,36 @@ def run_under(
         parent=request.evidence_parent,
         directory=request.directory,
     )
-    if len(hidden) < len(needed.hidden):
-        surface.line(f"== {len(needed.hidden) - len(hidden)} hidden places are closed to that user anyway")
+    if len(hidden) < len(places):
+        surface.line(f"== {len(places) - len(hidden)} hidden places are closed to that user anyway")
     return supervise(supervised, identity, environ, surface)
 
 
-def _list_needed(request: CellRequest, environ: Mapping[str, str]) -> Needed:
+def _list_needed(request: CellRequest) -> Needed:
     built_in = request.built_in
     if built_in is None or request.catalog is None:
         raise ValueError("only a cell of the built-in harness is run for root")
     product = built_in.installation
     parent = request.evidence_parent.absolute()
-    files = [*list_own_code(), request.catalog.absolute(), product.directory / "installation.json"]
-    files += [product.node, product.server, product.runnerd, product.opencode, product.postgres]
+    programs = (product.node, product.server, product.runnerd, product.opencode, product.postgres)
     spending = request.spending
     card = None if spending is None or spending.rate_card is None else spending.rate_card.absolute()
-    files += [path for path in (built_in.script, built_in.command, card) if path is not None]
+    described = (request.catalog.absolute(), built_in.script, built_in.command, card)
     return Needed(
         trees=(PROJECT / "lib", PROJECT / "entrypoints"),
-        files=tuple(files),
-        hidden=tuple(dict.fromkeys((*request.hide, *_list_roots_own(request, environ)))),
+        files=tuple(path for path in described if path is not None),
         roots=(next(one for one in (parent, *parent.parents) if one.exists()),),
+        code=(*list_own_code(), product.directory / "installation.json", *programs),
+        kept=(*list_kept_code(), product.directory),
     )
 
 
-def _list_roots_own(request: CellRequest, environ: Mapping[str, str]) -> Iterator[Path]:
-    """Yield what root's own run of the cell would hide: the user's process does not hear of these places."""
+def list_roots_own(request: CellRequest, environ: Mapping[str, str]) -> Iterator[Path]:
+    """Yield what root's own run of the cell would hide: the user's process does not hear of these places.
+
+    Links are replaced by what they lead to, and what is not there is left out. Raises InputError for a place
+    that cannot be hidden.
+    """
     homes = {environ.get("HOME", ""), str(Path("~root").expanduser())}
     places = HarnessPlaces(
         root=PurePosixPath(PARENT) / "no-attempt",
@@ -132,11 +146,18 @@ def _list_roots_own(request: CellRequest, environ: Mapping[str, str]) -> Iterato
         evidence=PurePosixPath(request.evidence_parent / request.directory),
     )
     interpreter = Path(sys.executable).resolve()
-    for path in map(Path, plan_base_hidden(places, environ).optional):
-        if not os.path.lexists(path) or path.is_relative_to(PROJECT):
+    hidden_anyway = tuple(PROJECT / part for part in PROJECT_PARTS)
+    parent = request.evidence_parent.absolute()
+    for named in (parent, *map(Path, plan_base_hidden(places, environ).optional)):
+        path = Path(os.path.realpath(named))
+        # A shell's history is a link to /dev/null at times.
+        if not path.exists() or path.is_char_device() or any(map(path.is_relative_to, hidden_anyway)):
             continue
-        if path.is_symlink() or interpreter.is_relative_to(path.resolve()):
-            continue
+        if interpreter.is_relative_to(path):
+            raise InputError(
+                f"{named} has to be hidden from agents, and the interpreter that runs the cell lies in it",
+                "Use an interpreter that lies elsewhere, for example below /opt",
+            )
         if "\n" in str(path):
             raise InputError(
                 "A place that has to be hidden from agents has a line break in its name",

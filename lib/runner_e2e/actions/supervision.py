@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from runner_e2e.actions.carried import read_outputs, read_summary
+from runner_e2e.actions.carried import read_said
 from runner_e2e.actions.publication import TITLE, announce_evidence, publish_error, withdraw_evidence
 from runner_e2e.actions.surface import ActionSurface
 from runner_e2e.cell.as_user import start_as
-from runner_e2e.cell.handing_over import Settled, settle
+from runner_e2e.cell.handing_over import Settled, compare_record, explain_settled, settle, take_back
 from runner_e2e.cell.handover import Handover, begin_handover, make_workplace, write_note
 from runner_e2e.cell.process_marks import read_boot_id, read_mark
 from runner_e2e.cell.service_user import Identity, build_environ
@@ -59,7 +59,12 @@ def supervise(
 
     Raises RunnerE2EError when nothing was started.
     """
-    _make_parent(cell)
+    make_parent(cell.parent)
+    if os.path.lexists(cell.evidence):
+        raise InputError(
+            f"Results of an earlier run lie in {cell.evidence}",
+            "Remove it, or choose another place: RUNNER_TEMP for run_cell.py",
+        )
     announce_evidence(surface, cell.artifact, str(cell.evidence))
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {*STOP_SIGNALS, signal.SIGCHLD})
     try:
@@ -74,19 +79,15 @@ def supervise(
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _make_parent(cell: SupervisedCell) -> None:
+def make_parent(parent: Path) -> None:
+    """Make the directory of evidence, if it is not there; raises InputError when that fails."""
     try:
-        cell.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+        parent.mkdir(mode=0o755, parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(
-            f"The evidence directory {cell.parent} cannot be made: {error.strerror}",
+            f"The evidence directory {parent} cannot be made: {error.strerror}",
             "Name a directory that can be written",
         ) from error
-    if os.path.lexists(cell.evidence):
-        raise InputError(
-            f"Results of an earlier run lie in {cell.evidence}",
-            "Remove it, or choose another place: RUNNER_TEMP for run_cell.py",
-        )
 
 
 def _run(
@@ -106,23 +107,24 @@ def _run(
         files = make_workplace(handover)
         variables = _build_variables(cell, handover, environ, files, surface)
         process = start_as(identity, cell.command, variables, handover.home, before)
+        started = read_mark(process.pid)
+        if started is not None:
+            handover = handover.started(started)
+            with contextlib.suppress(InputError):  # a sweep finds the process in another way too
+                _note(handover, cell.parent)
+        exit_code = _wait(process, before)
+        said = read_said(files["output"], files["summary"], exit_code)
     except BaseException:
         with contextlib.suppress(RunnerE2EError):
             settle(handover, cell.parent)
         raise
-    started = read_mark(process.pid)
-    if started is not None:
-        handover = handover.started(started)
-        with contextlib.suppress(InputError):  # a sweep finds the process in another way too
-            _note(handover, cell.parent)
-    exit_code = _wait(process, before)
-    outputs, problem = _read_outputs(files["output"], exit_code)
-    summary = read_summary(files["summary"]) if "GITHUB_STEP_SUMMARY" in variables else ""
+    problem = said.problem
     try:
         settled = settle(handover, cell.parent)
     except RunnerE2EError as error:
         settled, problem = Settled(), error
-    return _publish(cell, exit_code, _Come(outputs, summary, settled, problem), surface)
+    summary = said.summary if "GITHUB_STEP_SUMMARY" in variables else ""
+    return _publish(cell, exit_code, _Come(said.outputs, summary, settled, problem), surface)
 
 
 def _note(handover: Handover, parent: Path) -> None:
@@ -181,28 +183,20 @@ def _wait(process: "subprocess.Popen[bytes]", before: Collection[int]) -> int:
     return 128 - status if status < 0 else status
 
 
-def _read_outputs(path: Path, exit_code: int) -> tuple[dict[str, str], RunnerE2EError | None]:
-    try:
-        return read_outputs(path, exit_code), None
-    except RunnerE2EError as error:
-        return {}, error
-
-
 def _publish(cell: SupervisedCell, exit_code: int, come: _Come, surface: ActionSurface) -> int:
     settled = come.settled
     if settled.ended:
         surface.warning(f"The cell left processes, which were ended: {', '.join(settled.ended[:20])}", TITLE)
-    problem = come.problem
-    if problem is None and settled.left_out:
-        problem = RunnerE2EError(
-            f"The evidence is not whole: {', '.join(settled.left_out)}",
-            "Find out which program of the service user wrote to it",
-        )
+    problem = come.problem or explain_settled(settled, exit_code)
+    if problem is None and exit_code == 0 and come.outputs:
+        problem = compare_record(cell.evidence, come.outputs)
     # A person has read what the cell's process said of what it could not do.
     is_said = surface.for_person and 0 < exit_code < _FIRST_SIGNAL
     if problem is None and not come.outputs and not is_said:
         problem = _explain_silence(exit_code)
     if problem is not None:
+        if exit_code == 0:
+            take_back(cell.evidence, problem)
         return publish_error(surface, problem)
     surface.outputs(come.outputs)
     if os.path.lexists(cell.evidence / "probe-summary.md"):

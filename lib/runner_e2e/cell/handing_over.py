@@ -1,7 +1,9 @@
 """The end of a cell under a service user: nothing of it runs, its evidence is root's, the rest is gone."""
 
+import contextlib
 import os
 import signal
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -13,9 +15,11 @@ from runner_e2e.cell.handover import (
     read_note,
     take_over,
 )
-from runner_e2e.cell.marked import end_marked, find_left, remove_left, send
+from runner_e2e.cell.left_record import UnusableError, opening_cell, read_record, write_record
+from runner_e2e.cell.marked import await_end, end_marked, find_left, remove_left, send
 from runner_e2e.cell.process_marks import is_running, read_boot_id
 from runner_e2e.cell.remains import HARNESS_GRACE_S, Ended, end_harness
+from runner_e2e.cell.request import Status
 from runner_e2e.cell.root import PARENT
 from runner_e2e.errors import CleanupError, RunnerE2EError
 
@@ -54,6 +58,7 @@ def settle(handover: Handover, parent: Path) -> Settled:
 
 def _settle(handover: Handover, parent: Path) -> Settled:
     identity = handover.identity
+    await_end(identity)
     ended = end_marked(identity)
     if ended.left:
         raise CleanupError(
@@ -72,6 +77,52 @@ def _settle(handover: Handover, parent: Path) -> Settled:
         )
     handover.note(parent).unlink(missing_ok=True)
     return Settled(ended.ended, tuple(left_out))
+
+
+def explain_settled(settled: Settled, exit_code: int) -> RunnerE2EError | None:
+    """Return why a cell that ended so is not what its exit status says, None when it is."""
+    if settled.left_out:
+        return RunnerE2EError(
+            f"The evidence is not whole: {', '.join(settled.left_out)}",
+            "Find out which program of the service user wrote to it",
+        )
+    if settled.ended and exit_code == 0:
+        return CleanupError(
+            f"The cell passed and left processes, which were ended: {', '.join(settled.ended[:_MOST_NAMED])}",
+            "Find out which program of the cell outlives it",
+        )
+    return None
+
+
+def compare_record(directory: Path, outputs: Mapping[str, str]) -> RunnerE2EError | None:
+    """Return what is wrong with the record of a cell whose process ended well, None when it says the same."""
+    try:
+        with opening_cell(directory) as cell:
+            content = read_record(cell.opened)
+    except UnusableError as error:
+        what = str(error)
+    else:
+        if content is not None and content["status"] == outputs.get("status"):
+            return None
+        what = "There is no record" if content is None else "The record tells of another end"
+    return RunnerE2EError(
+        f"The cell's process ended with status 0, and its evidence does not bear that out: {what}",
+        "Find out which program of the service user wrote to it",
+    )
+
+
+def take_back(directory: Path, error: RunnerE2EError) -> None:
+    """Have the record of a cell that said to have passed tell that it did not, if there is one to be used."""
+    with contextlib.suppress(UnusableError), opening_cell(directory) as cell:
+        content = read_record(cell.opened)
+        if content is not None:
+            changed = {
+                "status": Status.FAILED.value,
+                "failureClass": error.failure_class.value,
+                "exitCode": error.exit_code,
+                "message": str(error),
+            }
+            write_record(cell, {**content, **changed})
 
 
 def recover(parent: Path, places: Path = PARENT) -> Recovered:

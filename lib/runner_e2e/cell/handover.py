@@ -105,7 +105,7 @@ def write_note(handover: Handover, parent: Path) -> None:
         "supervisor": _write_mark(handover.supervisor),
         "cell": None if handover.cell is None else _write_mark(handover.cell),
     }
-    write_json(handover.note(parent), content)
+    write_json(handover.note(parent), content, 0o600)  # it names the cell
 
 
 def read_note(path: Path, places: Path = PARENT) -> Handover:
@@ -196,13 +196,18 @@ def take_over(handover: Handover, parent: Path) -> list[str]:
 
     To be called when no process of the cell is left and the workplace is closed. Returns why entries were
     left out, in words for people; nothing is copied when there is no evidence. Raises RunnerE2EError when
-    it cannot be copied; then nothing of it lies there, and the original stays.
+    it cannot be copied, or a link stands in its place; then nothing of it lies there, and the original stays.
     """
     target, staging = parent / handover.directory, parent / f"{NOTE_PREFIX}{handover.identifier}"
     shutil.rmtree(staging, ignore_errors=True)
-    # A link of the user's would lead elsewhere; the last part of the path is seen to below.
-    if handover.evidence.parent.is_symlink() or not os.path.lexists(handover.evidence):
-        return []
+    for place in (handover.evidence.parent, handover.evidence):
+        if not os.path.lexists(place):
+            return []
+        if place.is_symlink() or not place.is_dir():
+            raise RunnerE2EError(
+                f"{place} is no directory, and the cell's evidence has to lie there",
+                f"Find out what put that there, then remove {handover.workplace} and its note by hand",
+            )
     left_out: dict[str, int] = {}
 
     def leave_out(_: object, reason: str) -> None:

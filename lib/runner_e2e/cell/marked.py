@@ -21,6 +21,7 @@ from runner_e2e.cell.root import PARENT
 from runner_e2e.cell.service_user import Identity
 
 GRACE_S = 10.0
+PATIENCE_S = 1.0
 SCRATCH = (PARENT, Path("/tmp"), Path("/dev/shm"))  # noqa: S108 - only what the cell itself made there
 _PAUSE_S = 0.01
 _QUIET_LOOKS = 2
@@ -41,6 +42,18 @@ def find_marked(identity: Identity) -> dict[ProcessMark, str]:
         ):
             found[ProcessMark(pid, int(fields[19]))] = f"{_read_name(pid)} ({pid})"
     return found
+
+
+def await_end(
+    identity: Identity,
+    patience_s: float = PATIENCE_S,
+    *,
+    find: Callable[[Identity], Mapping[ProcessMark, str]] = find_marked,
+) -> None:
+    """Give the processes of a cell that are about to end by themselves a moment to do so."""
+    deadline = time.monotonic() + patience_s
+    while find(identity) and time.monotonic() < deadline:
+        time.sleep(_PAUSE_S)
 
 
 def end_marked(

@@ -76,6 +76,8 @@ def read_database(environ: Mapping[str, str]) -> Database | None:
         raise HostRefusedError(
             f"{VARIABLE} does not name a Postgres server by host, and a database of it", _REMEDY
         )
+    if "," in unquote(parts.netloc.rpartition("@")[2]):
+        raise HostRefusedError(f"{VARIABLE} names several hosts, and agents are kept from one", _REMEDY)
     if not url.isprintable() or " " in url:
         raise HostRefusedError(f"{VARIABLE} holds a blank or a character that cannot be shown", _REMEDY)
     return Database(url, port, tuple(_find_secrets(url, parts)))

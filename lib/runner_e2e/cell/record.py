@@ -204,23 +204,27 @@ def _identify(directory: Path) -> tuple[int, int] | None:
     return (status.st_dev, status.st_ino) if stat.S_ISDIR(status.st_mode) else None
 
 
-def write_json(path: Path, content: object) -> None:
-    """Replace a JSON file atomically.
+def write_json(path: Path, content: object, mode: int = 0o644) -> None:
+    """Replace a JSON file atomically; at no moment can more be done with it than `mode` allows.
 
     Takes no lock, because a signal's handler may write while this writes: the module tempfile has one.
     """
     text = json.dumps(content, indent=2) + "\n"
     temporary = path.with_name(f"new-{secrets.token_hex(8)}.json")
     try:
-        with temporary.open("x", encoding="ascii") as file:
+        with open(temporary, "x", encoding="ascii", opener=_open_own) as file:
             file.write(text)
             file.flush()
-            os.fchmod(file.fileno(), 0o644)
+            os.fchmod(file.fileno(), mode)
             os.fsync(file.fileno())
         temporary.replace(path)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+
+
+def _open_own(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
 
 
 def now() -> str:

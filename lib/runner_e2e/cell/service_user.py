@@ -63,8 +63,9 @@ _PASSED = frozenset(
     }
 )
 _PASSED_FAMILIES = ("INPUT_", "LC_", "RUNNER_E2E_")
-# The first stands in root's own block of variables; of the input there is nothing left to decide.
-_KEPT_BACK = frozenset({"RUNNER_E2E_DECOY", "INPUT_SERVICE_USER"})
+# The decoy stands in root's own block of variables, of the user there is nothing left to decide, and no cell
+# asks GitHub anything.
+_KEPT_BACK = frozenset({"RUNNER_E2E_DECOY", "INPUT_GITHUB_TOKEN", "INPUT_SERVICE_USER"})
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,6 +41,8 @@ HOME_CREDENTIALS = (
     ".pypirc",
     "actions-runner",
 )
+# Of this project's tree.
+PROJECT_PARTS = ("lib", "entrypoints", "tests", ".git", ".venv")
 RUNNER_CREDENTIALS = (".credentials", ".credentials_rsaparams", ".runner")
 
 # Hiding one of these whole would leave an agent without a place to work.
@@ -76,7 +78,7 @@ def plan_base_hidden(places: HarnessPlaces, environ: Mapping[str, str]) -> BaseH
     target are one directory, which an agent may well be working beneath.
     """
     optional: list[PurePosixPath] = [places.root / "probe"]
-    optional += [places.project / part for part in ("lib", "entrypoints", "tests", ".git", ".venv")]
+    optional += [places.project / part for part in PROJECT_PARTS]
     if places.environment is not None:
         optional.append(places.environment)
     if places.target is not None:
