@@ -12,6 +12,7 @@ import re
 import shutil
 import signal
 import subprocess
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import psutil
@@ -21,7 +22,6 @@ from e2e.checkout import DECOY, Checkout, Ended, Evidence, attempts, private_dir
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from runner_e2e.product.installation import Installation
 
@@ -133,12 +133,18 @@ def tables_of(evidence: Evidence) -> dict[str, list[dict[str, Any]]]:
     return {agent["agent"]: agent["attempts"] for agent in evidence.read("agents.json")["agents"]}
 
 
+def libraries_of(user: int) -> set[Path]:
+    """What OpenCode unpacks where it has no directory of its own for temporary files."""
+    return {path for path in Path("/tmp").glob(".*.so") if path.lstat().st_uid == user}
+
+
 @contextlib.contextmanager
 def leaving_nothing(checkout: Checkout, installation: Installation) -> Iterator[None]:
     """No attempt and no program of the product may be left to its user of what happens meanwhile."""
     user = os.geteuid() if checkout.uid is None else checkout.uid
-    before = attempts()
+    before, unpacked = attempts(), libraries_of(user)
     yield
+    assert libraries_of(user) == unpacked
     assert not [path for path in attempts() - before if path.exists() and path.stat().st_uid == user]
     left = [
         process.info["cmdline"]

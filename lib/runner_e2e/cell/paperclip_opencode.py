@@ -33,6 +33,8 @@ def build_opencode(program: Path, base_url: str, models: Sequence[str]) -> str:
             f'OPENCODE_CONFIG_CONTENT={shlex.quote(before)}"${{{KEY_VARIABLE}}}"{shlex.quote(after)}',
             "export OPENCODE_CONFIG_CONTENT",
             *(f"export {name}=1" for name in OFFLINE),
+            # It unpacks a library of some MB at each start, and leaves it in /tmp without this.
+            '[ ! -d "${XDG_CACHE_HOME:-}" ] || { TMPDIR=$XDG_CACHE_HOME; export TMPDIR; }',
             f'exec {shlex.quote(str(program))} "$@"',
             "",
         )
