@@ -45,10 +45,10 @@ def test_each_usable_abi_is_asked_for_all_it_knows(
 
 
 @pytest.mark.denies
-def test_only_with_a_port_to_close_the_right_to_connect_is_asked_for(box: Box) -> None:
+def test_only_with_a_port_to_close_the_rights_to_bind_and_connect_are_asked_for(box: Box) -> None:
     result, asked = on_kernel_of(6, box.with_options(*box.options, "--close-port", "1"))
 
-    assert [request["network"] for request in asked] == [2]
+    assert [request["network"] for request in asked] == [3]
     assert result.text == "finemine"
 
 

@@ -1,6 +1,7 @@
 """Plant one canary: in a file, in a database, in a process, behind a socket."""
 
 import contextlib
+import errno
 import secrets
 import socket
 import sqlite3
@@ -30,13 +31,16 @@ def plant_text(check: str, path: Path) -> Place:
 
 
 def plant_database(check: str, path: Path) -> Place:
-    """Make a database with one row, which holds a canary."""
+    """Make a database with one row, which holds a canary; raises OSError where its place goes meanwhile."""
     canary = token()
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with contextlib.closing(sqlite3.connect(path)) as database:
-        database.execute("CREATE TABLE message (id TEXT, content TEXT)")
-        database.execute("INSERT INTO message VALUES ('1', ?)", (canary,))
-        database.commit()
+    try:
+        with contextlib.closing(sqlite3.connect(path)) as database:
+            database.execute("CREATE TABLE message (id TEXT, content TEXT)")
+            database.execute("INSERT INTO message VALUES ('1', ?)", (canary,))
+            database.commit()
+    except sqlite3.Error as error:
+        raise OSError(errno.EIO, str(error), str(path)) from error
     return Place(check, "sqlite", str(path), canary)
 
 
