@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-pytest.register_assert_rewrite("e2e.checkout")
+pytest.register_assert_rewrite("e2e.checkout", "paperclip.cells")
 
 from e2e.checkout import (  # noqa: E402 - see above
     PROJECT,
@@ -22,6 +22,8 @@ from e2e.checkout import (  # noqa: E402 - see above
     private_directory,
 )
 from runner_e2e.product.installation import find_installation  # noqa: E402 - see above
+
+from .cells import leaving_nothing  # noqa: E402 - see above
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -60,6 +62,13 @@ def ordinary(request: pytest.FixtureRequest) -> Iterator[Checkout]:
     with private_directory("built-in") as place:
         shutil.copytree(PROJECT / "catalogs", place / "catalogs")
         yield copy_checkout(place, interpreter, uid)
+
+
+@pytest.fixture
+def clean(ordinary: Checkout, installation: Installation) -> Iterator[None]:
+    """Nothing may be left of what a test runs."""
+    with leaving_nothing(ordinary, installation):
+        yield
 
 
 @pytest.fixture(scope="module")

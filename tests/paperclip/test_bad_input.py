@@ -18,13 +18,11 @@ from e2e.checkout import DECOY, Checkout, Ended, Evidence, private_directory
 from runner_e2e.product.recipe import compute_recipe_digest
 from runner_e2e.product.stamp import STAMP, compute_digest
 
-from .test_built_in import SCRIPTED, evidence_of, finish, leaving_nothing, run_cell
+from .cells import SCRIPTED, evidence_of, finish, run_cell
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
-    from runner_e2e.product.installation import Installation
 
 SINGLE = f"{SCRIPTED}chat.single-turn"
 TURNS = f"{SCRIPTED}chat.multi-turn"
@@ -172,12 +170,6 @@ def ended_as(ended: Ended, evidence: Evidence, status: int, failure_class: str, 
     for one in says:
         assert one in cell["message"]
     assert cell["running"] is None
-
-
-@pytest.fixture
-def clean(ordinary: Checkout, installation: Installation) -> Iterator[None]:
-    with leaving_nothing(ordinary, installation):
-        yield
 
 
 # Before anything is started.

@@ -15,8 +15,8 @@ import pytest
 from e2e.checkout import Checkout, attempts, private_directory, wait_for
 from runner_e2e.cell.paperclip_ports import find_free_port
 
+from .cells import SCRIPTED, evidence_of, run_cell
 from .test_bad_input import drive, ended_as
-from .test_built_in import SCRIPTED, evidence_of, run_cell
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -17,13 +17,12 @@ from e2e.checkout import SEARCH_PATH, private_directory
 from runner_e2e.cell.browser import NAMES
 from runner_e2e.cell.harness_result import Planned, parse_result
 
-from .test_built_in import SCRIPTED, drive, evidence_of, leaving_nothing, run_cell
+from .cells import SCRIPTED, drive, evidence_of, run_cell
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from e2e.checkout import Checkout, Evidence
-    from runner_e2e.product.installation import Installation
+
+pytestmark = pytest.mark.usefixtures("clean")
 
 ONE = f"{SCRIPTED}chat.single-turn"
 PICTURE = "results/final-state.png"
@@ -36,12 +35,6 @@ agents:
       - delay_s: 600
         text: 'The word is {nonce}.'
 """
-
-
-@pytest.fixture(autouse=True)
-def clean(ordinary: Checkout, installation: Installation) -> Iterator[None]:
-    with leaving_nothing(ordinary, installation):
-        yield
 
 
 @pytest.fixture(scope="module")

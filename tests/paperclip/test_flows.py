@@ -9,14 +9,14 @@ import pytest
 
 from e2e.checkout import private_directory
 
-from .test_built_in import SCRIPTED, drive, evidence_of, leaving_nothing, run_cell
+from .cells import SCRIPTED, drive, evidence_of, run_cell
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from e2e.checkout import Checkout
-    from runner_e2e.product.installation import Installation
+
+pytestmark = pytest.mark.usefixtures("clean")
 
 HEAD = """schema: runner-e2e.scripted-model/v1
 values: [nonce, ada_key]
@@ -39,12 +39,6 @@ ASKS_INSIDE = """      - tool:
                 header: May I
                 options: [{label: 'Yes', description: Write it}, {label: 'No', description: Leave it}]
 """
-
-
-@pytest.fixture(autouse=True)
-def clean(ordinary: Checkout, installation: Installation) -> Iterator[None]:
-    with leaving_nothing(ordinary, installation):
-        yield
 
 
 @pytest.mark.parametrize(

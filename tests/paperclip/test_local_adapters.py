@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from e2e.checkout import Checkout, Ended, Evidence, private_directory
-from paperclip.test_built_in import (
+
+from .cells import (
     EXPECTED,
     KNOWN_GAPS,
     drive,
     evidence_of,
-    leaving_nothing,
+    leave_without_domains,
+    prove,
     run_cell,
     tables_of,
 )
@@ -33,32 +35,15 @@ PROGRAM = "process-agent.process-python.local.adapter.single-turn"
 TRIED = (EXPECTED - {"run:peerSession"}) | {"run:peerHome"}
 
 
-@pytest.fixture
-def clean(ordinary: Checkout, installation: Installation) -> Iterator[None]:
-    with leaving_nothing(ordinary, installation):
-        yield
-
-
 @pytest.fixture(scope="module")
 def proven(ordinary: Checkout, desk: Path, installation: Installation) -> Evidence:
-    """The evidence of two agents that try everything, each in a domain."""
-    temporary = desk / "runner-temp"
-    temporary.mkdir(mode=0o777)
-    temporary.chmod(0o777)
-    with leaving_nothing(ordinary, installation):
-        ended = run_cell(ordinary, desk, PROOF, RUNNER_TEMP=str(temporary))
-        assert ended.status == 0, ended.stdout + ended.stderr
-    return evidence_of(temporary, PROOF)
+    return prove(ordinary, desk, installation, PROOF)
 
 
 @pytest.fixture(scope="module")
 def control(ordinary: Checkout, installation: Installation) -> Iterator[Evidence]:
-    """The evidence of the same two agents without a domain."""
-    with private_directory("control") as place, leaving_nothing(ordinary, installation):
-        ended = drive(ordinary, place, PROOF, fields="{'sandboxed': False}")
-        assert ended.status == 3, ended.stdout + ended.stderr
-        assert "No domain was used" in ended.stdout
-        yield evidence_of(place, PROOF)
+    with leave_without_domains(ordinary, installation, PROOF) as evidence:
+        yield evidence
 
 
 def launches_of(evidence: Evidence) -> list[dict[str, Any]]:

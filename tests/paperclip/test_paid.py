@@ -15,6 +15,7 @@ import pytest
 
 from e2e.checkout import Checkout, Ended, Evidence, private_directory, wait_for
 
+from .cells import evidence_of, finish, leaving_nothing
 from .paid_provider import (
     ANSWERING,
     CELL,
@@ -27,7 +28,6 @@ from .paid_provider import (
     find_holders,
     provider,
 )
-from .test_built_in import evidence_of, finish, leaving_nothing
 from .test_root import read_until
 
 if TYPE_CHECKING:
@@ -64,12 +64,6 @@ class Seen:
     holders: list[str] = field(default_factory=list)
     files: list[str] = field(default_factory=list)
     looked: Ended | None = None
-
-
-@pytest.fixture
-def clean(ordinary: Checkout, installation: Installation) -> Iterator[None]:
-    with leaving_nothing(ordinary, installation):
-        yield
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from e2e.checkout import private_directory
-from paperclip.test_built_in import SCRIPTED, evidence_of, leaving_nothing, run_cell, tables_of
+
+from .cells import SCRIPTED, evidence_of, leaving_nothing, run_cell, tables_of
 
 if TYPE_CHECKING:
     from e2e.checkout import Checkout

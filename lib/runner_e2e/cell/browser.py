@@ -15,7 +15,7 @@ import psutil
 
 from runner_e2e.cell.children import read_children
 from runner_e2e.cell.devtools import BrowserError, DevTools
-from runner_e2e.cell.processes import wait_until
+from runner_e2e.cell.processes import concerns, wait_until
 from runner_e2e.cell.programs import list_steps
 from runner_e2e.errors import InputError
 from runner_e2e.isolation.environment import DEFAULT_SEARCH
@@ -206,23 +206,15 @@ def _end(process: subprocess.Popen[bytes], before: Collection[int], profile: Pat
 
 
 def _end_strays(profile: Path) -> bool:
-    """Kill what works in a browser's profile; tell whether there was any."""
-    strays = [process for process in psutil.process_iter() if _works_in(process, str(profile))]
+    """Kill what was given a browser's profile; tell whether there was any.
+
+    A browser's helpers leave its group, and lose their parents.
+    """
+    strays = [process for process in psutil.process_iter() if concerns(process, str(profile))]
     for process in strays:
         with contextlib.suppress(psutil.Error):
             process.kill()
     return bool(strays)
-
-
-def _works_in(process: psutil.Process, profile: str) -> bool:
-    """Whether a process was given a profile: a browser's helpers leave its group, and lose their parents."""
-    if process.pid == os.getpid():
-        return False
-    try:
-        words = [*process.cmdline(), process.cwd(), process.environ().get("HOME", "")]
-    except (psutil.Error, OSError):
-        return False
-    return any(profile in word for word in words)
 
 
 def _collect(before: Collection[int]) -> None:

@@ -125,7 +125,7 @@ class Family:
 
     def _end_others(self, place: str, names: dict[int, str]) -> bool:
         """Kill what is no descendant and concerns the attempt; tell whether there was any."""
-        others = [process for process in psutil.process_iter() if _concerns(process, place)]
+        others = [process for process in psutil.process_iter() if concerns(process, place)]
         for process in others:
             _kill(process.pid, names)
         psutil.wait_procs(others, timeout=0.05)
@@ -166,7 +166,8 @@ def _is_dead(pid: int) -> bool:
     return state in (b"Z", b"X")
 
 
-def _concerns(process: psutil.Process, place: str) -> bool:
+def concerns(process: psutil.Process, place: str) -> bool:
+    """Whether another process was given a place, or works in it."""
     if process.pid == os.getpid():
         return False
     try:
