@@ -76,8 +76,8 @@ def build_cell(name: str = "chat.opus.local.turns.two", **changes: object) -> Do
     suite, profile, environment, case = (
         name.split(".", 3) if name.count(".") >= 3 else (None, None, "local", None)
     )
-    failure = changes.get("failureClass")
-    status = changes.get("status", "passed" if failure is None else "failed")
+    failure = None if changes.get("failureClass") is None else str(changes["failureClass"])
+    status = str(changes.get("status", "passed" if failure is None else "failed"))
     cell: Document = {
         "name": name,
         "suite": suite,
