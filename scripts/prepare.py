@@ -18,6 +18,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from collections import deque
 from functools import cached_property
 from pathlib import Path
@@ -81,6 +82,19 @@ class Preparation:
         if not is_cache_writable(environ):
             self._environ["UV_NO_CACHE"] = "1"
         self._lock_fd: int | None = None
+        self._stages: dict[str, float] = {}
+
+    def describe_stages(self) -> str:
+        """Return how long each stage took, in seconds, those that took none left out."""
+        return ", ".join(f"{name} {took_s:.1f} s" for name, took_s in self._stages.items())
+
+    @contextlib.contextmanager
+    def _timed(self, stage: str) -> Iterator[None]:
+        began = time.monotonic()
+        try:
+            yield
+        finally:
+            self._stages[stage] = self._stages.get(stage, 0.0) + time.monotonic() - began
 
     def ensure(self, locks: Mapping[str, str], python: str | None) -> None:
         """Bring the environment to `locks`; at most one process does so at a time."""
@@ -102,9 +116,10 @@ class Preparation:
         readers = [self._python]
         if sys.platform == "linux" and SYSTEM_PYTHON.exists():
             readers.append(SYSTEM_PYTHON)
-        for python in {os.path.realpath(reader): reader for reader in readers}.values():
-            if not self._succeeds(python, "-I", "-c", COMPILE, *sources):
-                say(f"no bytecode of some sources for {python}: it compiles them at each start")
+        with self._timed("bytecode"):
+            for python in {os.path.realpath(reader): reader for reader in readers}.values():
+                if not self._succeeds(python, "-I", "-c", COMPILE, *sources):
+                    say(f"no bytecode of some sources for {python}: it compiles them at each start")
 
     def _look(self) -> Found:
         entries = {entry.name for entry in self._venv.iterdir()} if self._venv.exists() else set()
@@ -131,10 +146,12 @@ class Preparation:
         self._write_stamp(stamp)
         if action is not Action.EXTEND:
             say(f"creating {self._venv}")
-            self._create()
+            with self._timed("environment"):
+                self._create()
         lock = lock_file("dev" if "dev" in locks else "runtime")
         say(f"installing the packages of {lock.relative_to(PROJECT)}")
-        self._run(*self._choose_installer(), "--requirement", lock, otherwise=NOT_DELIVERED)
+        with self._timed("packages"):
+            self._run(*self._choose_installer(), "--requirement", lock, otherwise=NOT_DELIVERED)
         built = self._look()
         stamp |= {"complete": True, "venv": str(self._venv), "python": built.python}
         stamp |= {"locks": dict(locks), "packages": sorted(built.packages)}
@@ -157,8 +174,7 @@ class Preparation:
     def _choose_installer(self) -> tuple[str | Path, ...]:
         rules = ("--require-hashes", "--no-deps", "--only-binary", ":all:")
         if self._uv:
-            target = ("--python", self._python, "--compile-bytecode")
-            return (self._uv, "pip", "install", *target, *rules)
+            return (self._uv, "pip", "install", "--python", self._python, *rules)
         own: tuple[str | Path, ...] = (self._python, "-I", "-m", "pip")
         outer = (sys.executable, "-I", "-m", "pip", "--python", self._python)
         pip = next((pip for pip in (own, outer) if self._succeeds(*pip, "--version")), None)
@@ -167,7 +183,8 @@ class Preparation:
                 fail_without_venv()
             self._run(self._python, "-I", "-m", "ensurepip", otherwise=NO_ENVIRONMENT)
             pip = own
-        plain = ("--no-user", "--disable-pip-version-check", "--progress-bar", "off")
+        # Compiling all of them takes as long as installing them, and a command imports a part.
+        plain = ("--no-user", "--no-compile", "--disable-pip-version-check", "--progress-bar", "off")
         return (*pip, "install", *plain, *rules)
 
     @cached_property
@@ -351,6 +368,7 @@ def main(argv: Sequence[str], environ: Mapping[str, str]) -> int:
         preparation = Preparation(venv, environ)
         preparation.ensure(locks, short_version() if environ.get("RUNNER_E2E_PYTHON") else None)
         preparation.compile()
+        say(f"ready; took {preparation.describe_stages()}")
     except PrepareError as error:
         say(str(error))
         return error.exit_code
