@@ -84,6 +84,11 @@ class Preparation:
         self._lock_fd: int | None = None
         self._stages: dict[str, float] = {}
 
+    @property
+    def built(self) -> bool:
+        """Whether anything was installed."""
+        return "packages" in self._stages
+
     def describe_stages(self) -> str:
         """Return how long each stage took, in seconds, those that took none left out."""
         return ", ".join(f"{name} {took_s:.1f} s" for name, took_s in self._stages.items())
@@ -368,7 +373,8 @@ def main(argv: Sequence[str], environ: Mapping[str, str]) -> int:
         preparation = Preparation(venv, environ)
         preparation.ensure(locks, short_version() if environ.get("RUNNER_E2E_PYTHON") else None)
         preparation.compile()
-        say(f"ready; took {preparation.describe_stages()}")
+        if preparation.built:
+            say(f"ready: {preparation.describe_stages()}")
     except PrepareError as error:
         say(str(error))
         return error.exit_code

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -125,6 +126,7 @@ def test_the_first_run_makes_everything_and_the_second_changes_nothing(newcomer:
     second = newcomer.prepare()
 
     assert (first.status, first.printed) == (0, f"{newcomer.venv}\n"), first.said
+    assert re.search(r"ready: environment [0-9.]+ s, packages [0-9.]+ s, bytecode [0-9.]+ s$", first.said)
     assert (second.status, second.printed, second.said) == (0, f"{newcomer.venv}\n", "")
     assert {path: path.lstat().st_mtime_ns for path in newcomer.venv.rglob("*")} == made
     assert newcomer.imports("locked_thing")
