@@ -124,20 +124,22 @@ def test_everything_in_action_yml_is_described_in_one_cell() -> None:
     assert not [fields for fields in described if "|" in fields["description"]]
 
 
-def test_the_readme_shows_the_inputs_of_action_yml(render: ModuleType) -> None:
+@pytest.mark.parametrize("kind", ["inputs", "outputs"])
+def test_the_readme_shows_the_inputs_and_outputs_of_action_yml(render: ModuleType, kind: str) -> None:
     readme = (PROJECT / "README.md").read_text(encoding="utf-8")
 
-    assert render.read_table(readme) == render.render_inputs(ACTION_TEXT)
+    assert render.read_table(readme, kind) == render.render_tables(ACTION_TEXT)[kind]
 
 
-def test_the_readme_check_notices_a_stale_table(render: ModuleType) -> None:
-    readme = f"# x\n{render.START}\nold\n{render.END}\nrest\n"
-    table = render.render_inputs(ACTION_TEXT)
+@pytest.mark.parametrize("kind", ["inputs", "outputs"])
+def test_the_readme_check_notices_a_stale_table(render: ModuleType, kind: str) -> None:
+    readme = f"# x\n<!-- {kind}:start -->\nold\n<!-- {kind}:end -->\nrest\n"
+    table = render.render_tables(ACTION_TEXT)[kind]
 
-    written = render.replace_table(readme, table)
+    written = render.replace_table(readme, table, kind)
 
-    assert render.read_table(readme) != table
-    assert render.read_table(written) == table
-    assert written.endswith(f"{render.END}\nrest\n")
-    with pytest.raises(ValueError, match="inputs:start"):
-        render.read_table("# no markers\n")
+    assert render.read_table(readme, kind) != table
+    assert render.read_table(written, kind) == table
+    assert written.endswith(f"<!-- {kind}:end -->\nrest\n")
+    with pytest.raises(ValueError, match=f"{kind}:start"):
+        render.read_table("# no markers\n", kind)
