@@ -31,6 +31,19 @@ KEPT_VARIABLES = frozenset(
 )
 SCRUBBED_PREFIXES = ("PIP_", "PYTHON", "UV_", "VIRTUALENV_", "VIRTUAL_ENV", "CONDA_", "__PYVENV")
 
+_INDEX_SETTINGS = frozenset(
+    {
+        "client-cert",
+        "extra-index-url",
+        "find-links",
+        "index-url",
+        "keyring-provider",
+        "no-index",
+        "proxy",
+        "trusted-host",
+    }
+)
+
 # Words of pip and uv that tell failures apart, with what happened and what to do.
 SYMPTOMS = (
     (
@@ -151,3 +164,27 @@ def read_symptoms(output: str, otherwise: tuple[str, str]) -> tuple[str, str]:
     said = output.lower()
     found = ((problem, remedy) for words, problem, remedy in SYMPTOMS if any(word in said for word in words))
     return next(found, otherwise)
+
+
+def deal_lock(text: str, parts: int) -> tuple[str, ...]:
+    """Return a lock's requirements dealt out to so many locks; each keeps its hashes and markers."""
+    requirements: list[list[str]] = []
+    for line in text.splitlines():
+        if line.strip() and not line.lstrip().startswith("#"):
+            if line[0].isspace():
+                requirements[-1].append(line)
+            else:
+                requirements.append([line])
+    return tuple(
+        "".join(f"{line}\n" for requirement in requirements[start::parts] for line in requirement)
+        for start in range(parts)
+    )
+
+
+def names_own_index(settings: str) -> bool:
+    """Tell whether what `pip config list` prints says where packages come from, or how they are reached.
+
+    Such settings are pip's, and uv reads none of them. A certificate reaches both by `SSL_CERT_FILE`.
+    """
+    names = {line.partition("=")[0].rpartition(".")[2].strip() for line in settings.splitlines()}
+    return bool(names & _INDEX_SETTINGS)

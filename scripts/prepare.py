@@ -18,8 +18,8 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
-from collections import deque
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
@@ -37,8 +37,10 @@ from environment_rules import (
     choose_action,
     choose_directory,
     clean_environ,
-    read_symptoms,
+    deal_lock,
+    names_own_index,
 )
+from tools import Tools
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -46,6 +48,12 @@ if TYPE_CHECKING:
 OWN_FILES = "runner-e2e."
 STAMP = f"{OWN_FILES}json"
 LOCK = f"{OWN_FILES}lock"
+PIP_PROCESSES = 2
+UV_PATIENCE_S = "20"
+INSTALL_RULES = ("--require-hashes", "--no-deps", "--only-binary", ":all:")
+# Compiling all packages takes as long as installing them, and a command imports a part.
+PIP_PLAIN = ("--no-user", "--no-compile", "--disable-pip-version-check", "--progress-bar", "off")
+PIP_INSTALL = ("install", *PIP_PLAIN, *INSTALL_RULES)
 SYSTEM_PYTHON = Path("/usr/bin/python3")  # the launcher starts under it
 
 
@@ -78,10 +86,9 @@ class Preparation:
     def __init__(self, venv: Path, environ: Mapping[str, str]) -> None:
         self._venv = venv
         self._python = venv / "bin" / "python"
-        self._environ = clean_environ(environ)
+        self._tools = Tools(PROJECT, clean_environ(environ))
         if not is_cache_writable(environ):
-            self._environ["UV_NO_CACHE"] = "1"
-        self._lock_fd: int | None = None
+            self._tools.environ["UV_NO_CACHE"] = "1"
         self._stages: dict[str, float] = {}
 
     @property
@@ -123,7 +130,7 @@ class Preparation:
             readers.append(SYSTEM_PYTHON)
         with self._timed("bytecode"):
             for python in {os.path.realpath(reader): reader for reader in readers}.values():
-                if not self._succeeds(python, "-I", "-c", COMPILE, *sources):
+                if not self._tools.succeeds(python, "-I", "-c", COMPILE, *sources):
                     say(f"no bytecode of some sources for {python}: it compiles them at each start")
 
     def _look(self) -> Found:
@@ -136,7 +143,7 @@ class Preparation:
         known = stamp if isinstance(stamp, dict) else None
         if "pyvenv.cfg" in entries:
             with contextlib.suppress(OSError, ValueError, subprocess.CalledProcessError):
-                python, site = json.loads(self._output(self._python, "-I", "-c", DESCRIBE))
+                python, site = json.loads(self._tools.output(self._python, "-I", "-c", DESCRIBE))
                 packages = frozenset(path.name for path in Path(site).glob("*.dist-info"))
                 return Found(empty=False, stamp=known, python=python, site=site, packages=packages)
         return Found(empty=False, stamp=known)
@@ -156,7 +163,7 @@ class Preparation:
         lock = lock_file("dev" if "dev" in locks else "runtime")
         say(f"installing the packages of {lock.relative_to(PROJECT)}")
         with self._timed("packages"):
-            self._run(*self._choose_installer(), "--requirement", lock, otherwise=NOT_DELIVERED)
+            self._install(lock)
         built = self._look()
         stamp |= {"complete": True, "venv": str(self._venv), "python": built.python}
         stamp |= {"locks": dict(locks), "packages": sorted(built.packages)}
@@ -174,23 +181,57 @@ class Preparation:
             command = (virtualenv, "--no-download", "--python", sys.executable, self._venv)
         else:
             fail_without_venv()
-        self._run(*command, otherwise=NO_ENVIRONMENT)
+        self._tools.run(*command, otherwise=NO_ENVIRONMENT)
 
-    def _choose_installer(self) -> tuple[str | Path, ...]:
-        rules = ("--require-hashes", "--no-deps", "--only-binary", ":all:")
+    def _install(self, lock: Path) -> None:
+        """Install what the lock names.
+
+        uv reads all indexes at once. pip reads one after the other, which takes it longer than everything
+        else: where its settings name no index of their own, it fetches uv, else it works in two halves.
+        """
         if self._uv:
-            return (self._uv, "pip", "install", "--python", self._python, *rules)
+            self._tools.run(*self._command_uv(self._uv, lock), otherwise=NOT_DELIVERED)
+            return
+        with tempfile.TemporaryDirectory(prefix="runner-e2e-") as directory:
+            uv = self._fetch_uv(Path(directory, "uv"))
+            if uv and self._tools.succeeds(*self._command_uv(uv, lock)):
+                return
+            pip = (*self._find_pip(), *PIP_INSTALL)
+            halves = [Path(directory, f"{number}.lock") for number in range(PIP_PROCESSES)]
+            for half, text in zip(halves, deal_lock(lock.read_text("utf-8"), PIP_PROCESSES), strict=True):
+                half.write_text(text, encoding="utf-8")
+            commands = [(*pip, "--requirement", half) for half in halves if half.stat().st_size]
+            self._tools.run_together(commands, NOT_DELIVERED)
+
+    def _command_uv(self, uv: str, lock: Path) -> tuple[str | Path, ...]:
+        return (uv, "pip", "install", "--python", self._python, *INSTALL_RULES, "--requirement", lock)
+
+    def _fetch_uv(self, target: Path) -> str | None:
+        """Return a uv that pip put into a directory of its own, None where that would not do."""
+        pip = (sys.executable, "-I", "-m", "pip")
+        try:
+            settings = self._tools.output(*pip, "config", "list")
+        except (OSError, subprocess.CalledProcessError):
+            return None
+        if names_own_index(settings):
+            return None
+        lock = lock_file("installer")
+        if not self._tools.succeeds(*pip, *PIP_INSTALL, "--target", target, "--requirement", lock):
+            return None
+        self._tools.environ.setdefault("UV_HTTP_TIMEOUT", UV_PATIENCE_S)
+        return str(target / "bin" / "uv")
+
+    def _find_pip(self) -> tuple[str | Path, ...]:
+        """Return the pip that installs into the environment."""
         own: tuple[str | Path, ...] = (self._python, "-I", "-m", "pip")
         outer = (sys.executable, "-I", "-m", "pip", "--python", self._python)
-        pip = next((pip for pip in (own, outer) if self._succeeds(*pip, "--version")), None)
+        pip = next((pip for pip in (own, outer) if self._tools.succeeds(*pip, "--version")), None)
         if pip is None:
             if not has_module("ensurepip"):
                 fail_without_venv()
-            self._run(self._python, "-I", "-m", "ensurepip", otherwise=NO_ENVIRONMENT)
+            self._tools.run(self._python, "-I", "-m", "ensurepip", otherwise=NO_ENVIRONMENT)
             pip = own
-        # Compiling all of them takes as long as installing them, and a command imports a part.
-        plain = ("--no-user", "--no-compile", "--disable-pip-version-check", "--progress-bar", "off")
-        return (*pip, "install", *plain, *rules)
+        return pip
 
     @cached_property
     def _uv(self) -> str | None:
@@ -198,13 +239,13 @@ class Preparation:
 
     def _find(self, tool: str) -> str | None:
         """Return the path of an optional `tool` if it works: a shim on PATH may not."""
-        path = shutil.which(tool, path=self._environ.get("PATH"))
-        return path if path and self._succeeds(path, "--version") else None
+        path = shutil.which(tool, path=self._tools.environ.get("PATH"))
+        return path if path and self._tools.succeeds(path, "--version") else None
 
     def _has_able_pip(self) -> bool:
         """Whether the chosen Python has a pip that can install into another one (22.3)."""
         pip = (sys.executable, "-I", "-m", "pip", "--python", sys.executable)
-        return self._succeeds(*pip, "--version")
+        return self._tools.succeeds(*pip, "--version")
 
     def _link(self, site: Path) -> None:
         """Make the project importable, and give it its command, without building a package."""
@@ -226,62 +267,10 @@ class Preparation:
                     say(f"waiting for another preparation of {self._venv}")
                     fcntl.flock(lock, fcntl.LOCK_EX)
                 if is_same_file(lock.fileno(), self._venv / LOCK):
-                    self._lock_fd = lock.fileno()
+                    self._tools.lock_fd = lock.fileno()
                     yield
                     return
             # The directory was removed while we waited: the lock no longer guards anything.
-
-    def _succeeds(self, *command: str | Path) -> bool:
-        with contextlib.suppress(OSError, subprocess.CalledProcessError):
-            self._output(*command)
-            return True
-        return False
-
-    def _output(self, *command: str | Path) -> str:
-        return subprocess.run(
-            command,
-            check=True,
-            capture_output=True,
-            cwd=PROJECT,
-            env=self._environ,
-            stdin=subprocess.DEVNULL,
-            text=True,
-            errors="surrogateescape",
-        ).stdout
-
-    def _run(self, *command: str | Path, otherwise: tuple[str, str]) -> None:
-        """Run a step of the build; its output is shown to a terminal, or when it fails.
-
-        The child holds the lock too: should we be killed, nobody builds beside it. It has a
-        process group of its own, because a child of its own must not outlive it either.
-        """
-        watched = sys.stderr.isatty()
-        tail: deque[str] = deque(maxlen=15)
-        with subprocess.Popen(
-            command,
-            cwd=PROJECT,
-            env=self._environ,
-            pass_fds=() if self._lock_fd is None else (self._lock_fd,),
-            process_group=0,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            errors="replace",
-        ) as process:
-            try:
-                for line in process.stdout or ():
-                    tail.append(line)
-                    if watched:
-                        sys.stderr.write(line)
-            except BaseException:
-                os.killpg(process.pid, signal.SIGKILL)
-                raise
-        if process.returncode != 0:
-            if not watched:
-                sys.stderr.writelines(tail)
-            problem, remedy = read_symptoms("".join(tail), otherwise)
-            raise PrepareError(problem.capitalize(), remedy, exit_code=3)
 
 
 def read_locks(*, dev: bool) -> dict[str, str]:

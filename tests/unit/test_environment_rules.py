@@ -16,6 +16,8 @@ from environment_rules import (
     choose_action,
     choose_directory,
     clean_environ,
+    deal_lock,
+    names_own_index,
     read_symptoms,
 )
 
@@ -215,3 +217,48 @@ def test_a_line_break_in_a_path_is_refused(environ: dict[str, str], project: Pat
 )
 def test_a_failed_installation_says_what_happened(output: str, problem: str) -> None:
     assert problem in read_symptoms(output, NOT_DELIVERED)[0]
+
+
+LOCK = """\
+# a comment
+alpha==1 \\
+    --hash=sha256:aa \\
+    --hash=sha256:ab
+beta==2 ; python_version < "3.12" \\
+    --hash=sha256:ba
+
+gamma==3 --hash=sha256:ca
+"""
+
+
+@pytest.mark.parametrize("parts", [1, 2, 3, 5])
+def test_a_lock_is_dealt_out_without_loss(parts: int) -> None:
+    dealt = deal_lock(LOCK, parts)
+
+    assert len(dealt) == parts
+    lines = sorted(line for text in dealt for line in text.splitlines())
+    assert lines == sorted(line for line in LOCK.splitlines() if line and not line.startswith("#"))
+    assert sum(bool(text) for text in dealt) == min(parts, 3)
+
+
+def test_a_requirement_keeps_its_hashes() -> None:
+    first, second = deal_lock(LOCK, 2)
+
+    assert first == "alpha==1 \\\n    --hash=sha256:aa \\\n    --hash=sha256:ab\ngamma==3 --hash=sha256:ca\n"
+    assert second == 'beta==2 ; python_version < "3.12" \\\n    --hash=sha256:ba\n'
+
+
+@pytest.mark.parametrize(
+    ("settings", "own"),
+    [
+        pytest.param("", False, id="none"),
+        pytest.param("global.cert='/a/b.pem'\n:env:.default-timeout='180'\n", False, id="no-source"),
+        pytest.param("global.index-url='https://mirror.example/simple'\n", True, id="mirror"),
+        pytest.param(":env:.no-index='1'\n:env:.find-links='/wheels'\n", True, id="offline"),
+        pytest.param("user.timeout='5'\nsite.proxy='http://proxy.example'\n", True, id="proxy"),
+        pytest.param("install.trusted-host='a=b.index-url'\n", True, id="trusted-host"),
+        pytest.param("global.cert='/a=b/index-url'\n", False, id="the-word-in-a-value"),
+    ],
+)
+def test_pips_own_index_is_noticed(settings: str, own: bool) -> None:
+    assert names_own_index(settings) is own
