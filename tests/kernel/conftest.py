@@ -16,9 +16,12 @@ from pathlib import Path
 import pytest
 
 # What asserts for the tests has to be named before it is imported.
-pytest.register_assert_rewrite("kernel.harness", "kernel.launching", "kernel.results", "kernel.tcp")
+pytest.register_assert_rewrite(
+    "kernel.harness", "kernel.launching", "kernel.probing", "kernel.results", "kernel.tcp"
+)
 
 from kernel.harness import SEARCH_PATH, Box, Identity, Installation  # noqa: E402 - see above
+from kernel.probing import Probe, weakenable_probe  # noqa: E402 - see above
 from kernel.programs.kernel_calls import landlock_abi  # noqa: E402 - see above
 
 PROJECT = Path(__file__).resolve().parents[2]
@@ -163,3 +166,10 @@ def bystander(box: Box) -> Iterator[int]:
         assert process.stdout is not None
         process.stdout.readline()
         yield process.pid
+
+
+@pytest.fixture
+def probe(identity: Identity, installation: Installation) -> Iterator[Probe]:
+    """The probe of a copy of the project, to be weakened."""
+    with weakenable_probe(identity, installation) as made:
+        yield made

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import pwd
 import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -127,6 +128,17 @@ def tables_of(evidence: Evidence) -> dict[str, list[dict[str, Any]]]:
 def libraries_of(user: int) -> set[Path]:
     """What OpenCode unpacks where it has no directory of its own for temporary files."""
     return {path for path in Path("/tmp").glob(".*.so") if path.lstat().st_uid == user}
+
+
+@contextlib.contextmanager
+def new_account(name: str) -> Iterator[int]:
+    """Make an account, yield its number, and remove it; nothing of it may run then."""
+    shell = "/usr/sbin/nologin"
+    subprocess.run(["useradd", "--system", "--no-create-home", "--shell", shell, name], check=True)
+    try:
+        yield pwd.getpwnam(name).pw_uid
+    finally:
+        subprocess.run(["userdel", name], check=True)
 
 
 @contextlib.contextmanager

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-import pwd
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,7 +21,7 @@ from e2e.checkout import (  # noqa: E402 - see above
 )
 from runner_e2e.product.installation import find_installation  # noqa: E402 - see above
 
-from .cells import leaving_nothing  # noqa: E402 - see above
+from .cells import leaving_nothing, new_account  # noqa: E402 - see above
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -41,13 +39,8 @@ def installation() -> Installation:
 @pytest.fixture(scope="session")
 def account() -> Iterator[int]:
     """An account of this test process alone, so that what cells leave can be told from what others do."""
-    name = f"re-test-{os.getpid()}"
-    shell = "/usr/sbin/nologin"
-    subprocess.run(["useradd", "--system", "--no-create-home", "--shell", shell, name], check=True)
-    try:
-        yield pwd.getpwnam(name).pw_uid
-    finally:
-        subprocess.run(["userdel", name], check=True)
+    with new_account(f"re-test-{os.getpid()}") as uid:
+        yield uid
 
 
 @pytest.fixture(scope="session")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from e2e.checkout import Checkout, Ended, Evidence, private_directory
+from runner_e2e.probe.checks import Expected, Layout, Wrapper, checks_for
 
 from .cells import (
     EXPECTED,
@@ -104,6 +105,31 @@ def test_every_run_was_launched_once_with_a_home_of_its_own(proven: Evidence) ->
         assert "/workspaces/" in workspace
         assert launch["command"].endswith("/opencode.exe")
         assert launch["protections"]["filesystem"]["outcome"] == "enforced"
+
+
+def rows_of_commands(evidence: Evidence) -> dict[str, dict[str, Any]]:
+    rows = evidence.read("probe-summary.json")["checks"]
+    return {row["id"]: row for row in rows if row["id"].startswith("command:")}
+
+
+def test_before_the_server_started_the_probe_proved_the_domains_of_commands(
+    proven: Evidence, control: Evidence
+) -> None:
+    checks = checks_for(Layout.TEMPORARY_ROOT, Wrapper.COMMAND)
+    rows, without = rows_of_commands(proven), rows_of_commands(control)
+
+    assert list(rows) == list(without) == [check.id for check in checks]
+    for check in checks:
+        assert rows[check.id]["control"] == "allowed", check
+        assert rows[check.id]["observed"] == (check.known or check.expected.value), check
+        assert "problem" not in rows[check.id], check
+        assert without[check.id]["observed"] == "allowed", check
+    text = (proven.directory / "probe-summary.md").read_text(encoding="utf-8")
+    assert all(f"command&#58;{check.name} " in text for check in checks)
+    assert b'"id":"command:secrets","expected":"denied","observed":"denied"' in proven.log
+    assert {check.id for check in checks if check.expected is Expected.DENIED} <= {
+        row["id"] for row in control.read("probe-summary.json")["failures"]
+    }
 
 
 def test_without_a_domain_the_same_agents_reach_all_of_it(control: Evidence) -> None:

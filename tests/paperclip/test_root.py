@@ -30,7 +30,13 @@ from e2e.checkout import (
     wait_for,
 )
 from runner_e2e.cell.as_user import start_as
-from runner_e2e.cell.handover import NOTE_PREFIX, begin_handover, make_workplace, write_note
+from runner_e2e.cell.handover import (
+    NOTE_PREFIX,
+    WORKPLACE_PREFIX,
+    begin_handover,
+    make_workplace,
+    write_note,
+)
 from runner_e2e.cell.marked import end_marked, find_left, find_marked
 from runner_e2e.cell.process_marks import ProcessMark, read_boot_id
 from runner_e2e.cell.readable import Needed, check_readable, choose_nameable
@@ -40,6 +46,7 @@ from runner_e2e.errors import InputError
 from runner_e2e.evidence.redaction import Redactor
 from runner_e2e.evidence.verify import verify_artifact
 
+from .cells import new_account
 from .paid_provider import (
     ANSWERING,
     CREDENTIAL,
@@ -60,7 +67,8 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root starts cells as somebody else")
 
-SERVICE_USER = "nobody"
+# Of this test process alone, so that what cells leave can be told from what others do.
+SERVICE_USER = f"re-root-{os.getpid()}"
 CELL = "chat-scripted.runner-opencode-scripted.local.chat.single-turn"
 PROOF = "chat-scripted.runner-opencode-scripted.local.isolation.two-agents"
 CARD = """
@@ -72,11 +80,17 @@ ROOTS_OWN = "a-variable-of-root"
 TIMEOUT_S = 240.0
 
 
+@pytest.fixture(scope="module", autouse=True)
+def service_user() -> Iterator[int]:
+    with new_account(SERVICE_USER) as uid:
+        yield uid
+
+
 @pytest.fixture(scope="module")
-def checkout(installation: Installation) -> Iterator[Checkout]:
+def checkout(installation: Installation, service_user: int) -> Iterator[Checkout]:
     """The project where every user may read it and only root may change it, placed as a runner places it."""
     assert installation.directory.is_dir()
-    interpreter = find_interpreter(pwd.getpwnam(SERVICE_USER).pw_uid)
+    interpreter = find_interpreter(service_user)
     assert interpreter is not None, f"no Python of this version can be run by the user {SERVICE_USER}"
     with private_directory("root") as place:
         project = place / "_actions" / "runner-e2e"
@@ -135,7 +149,7 @@ def read_until(process: subprocess.Popen[str], text: str) -> str:
 
 
 def traces(user: str) -> set[str]:
-    """Return what lies in everybody's directories that a user owns, and how many processes it has."""
+    """Return what lies in everybody's directories that a user owns, its workplaces, and its processes."""
     uid = pwd.getpwnam(user).pw_uid
     found = set()
     for top in ("/var/tmp", "/tmp", "/dev/shm"):
@@ -143,6 +157,10 @@ def traces(user: str) -> set[str]:
             with contextlib.suppress(FileNotFoundError):
                 if path.lstat().st_uid == uid:
                     found.add(str(path))
+    for path in Path("/var/tmp").glob(f"{WORKPLACE_PREFIX}*/home"):
+        with contextlib.suppress(FileNotFoundError):
+            if path.lstat().st_uid == uid:
+                found.add(str(path))
     for process in psutil.process_iter(["uids", "pid", "name"]):
         if process.info["uids"].real == uid and is_alive(process):
             found.add(f"{process.info['name']} {process.info['pid']}")
@@ -151,14 +169,10 @@ def traces(user: str) -> set[str]:
 
 @contextlib.contextmanager
 def leaving_nothing(cwd: Path, user: str = SERVICE_USER) -> Iterator[None]:
-    """Nothing may be left of the user, no workplace, and no note in the directory of evidence."""
+    """Nothing may be left of the user, and no note in the directory of evidence."""
     before = traces(user) if _is_known(user) else set()
-    workplaces = set(Path("/var/tmp").glob("re-user-*"))
     yield
     assert traces(user) - before == set()
-    assert {
-        one for one in set(Path("/var/tmp").glob("re-user-*")) - workplaces if one.stat().st_uid == 0
-    } == set()
     assert list(cwd.rglob(f"{NOTE_PREFIX}*")) == []
     assert [path for path in cwd.rglob("*") if path.lstat().st_uid != 0] == []
 
@@ -186,7 +200,7 @@ def read_status(pid: int) -> dict[str, str]:
 
 
 def test_a_cell_that_root_calls_on_actions_passes_and_nothing_of_it_is_root(
-    checkout: Checkout, place: Path
+    checkout: Checkout, place: Path, service_user: int
 ) -> None:
     # As in a container job: everybody may read what the runner keeps, so that agents have to be kept out.
     temporary = checkout.project.parents[1] / "_temp"
@@ -196,7 +210,6 @@ def test_a_cell_that_root_calls_on_actions_passes_and_nothing_of_it_is_root(
     for name in names:
         (commands / name).touch()
     files = {name: str(commands / name) for name in names}
-    uid = pwd.getpwnam(SERVICE_USER).pw_uid
     with leaving_nothing(temporary):
         with start(
             checkout, place, INPUT_ID=PROOF, RUNNER_TEMP=str(temporary), GITHUB_ACTIONS="true", **files
@@ -207,6 +220,8 @@ def test_a_cell_that_root_calls_on_actions_passes_and_nothing_of_it_is_root(
             for one in below:
                 with contextlib.suppress(psutil.Error, OSError):
                     seen.append((one.name(), read_status(one.pid), one.environ()))
+                    if "INPUT_HIDE" in seen[-1][2]:
+                        owner = Path(f"/proc/{one.pid}/environ").stat().st_uid
             ended = finish(process)
         said += ended.stdout
 
@@ -218,7 +233,7 @@ def test_a_cell_that_root_calls_on_actions_passes_and_nothing_of_it_is_root(
     marks = {status["Gid"] for _, status, _ in seen}
     assert len(marks) == 1
     for name, status, environ in seen:
-        assert set(status["Uid"].split()) == {str(uid)}, name
+        assert set(status["Uid"].split()) == {str(service_user)}, name
         assert {*status["Gid"].split(), *status["Groups"].split()} == {status["Gid"].split()[0]}, name
         assert int(status["CapEff"], 16) == int(status["CapPrm"], 16) == 0, name
         assert status["NoNewPrivs"] == "1", name
@@ -226,6 +241,8 @@ def test_a_cell_that_root_calls_on_actions_passes_and_nothing_of_it_is_root(
         told = {value for key, value in environ.items() if key != "INPUT_HIDE"}
         assert not any(str(place) in value or str(temporary) in value for value in told), name
     (hidden,) = {environ["INPUT_HIDE"] for _, _, environ in seen if "INPUT_HIDE" in environ}
+    # The kernel gives root the variables of a process that its own user may not look into.
+    assert owner == 0
     assert {str(temporary), str(temporary.parent / "_actions")} <= set(hidden.split("\n"))
     assert (evidence.cell["status"], evidence.cell["sandbox"]) == ("passed", "enforced")
     assert evidence.cell["leftovers"] == []
@@ -295,7 +312,9 @@ def test_a_cell_whose_processes_were_killed_is_swept_by_root(checkout: Checkout,
         with start(checkout, place) as process:
             read_until(process, "One agent works")
             kill(process, cell_too=True)
-        assert traces(SERVICE_USER), "the server runs on"
+        left = traces(SERVICE_USER)
+        assert any(one.endswith("/home") for one in left), "a workplace is there"
+        assert any(not one.startswith("/") for one in left), "the server runs on"
         assert not evidence_of(place).directory.exists()
 
         swept = run(checkout, place, "sweep_cell.py")

@@ -228,6 +228,23 @@ def test_a_credential_is_among_the_secrets_and_in_nothing_that_is_shown() -> Non
         assert KEY not in repr(one)
 
 
+@pytest.mark.parametrize(
+    ("sandboxed", "paid", "closed"),
+    [
+        pytest.param(True, False, True, id="domains"),
+        pytest.param(True, True, True, id="paid"),
+        pytest.param(False, False, False, id="control"),
+        pytest.param(False, True, True, id="paid-control"),
+    ],
+)
+def test_the_process_of_the_harness_is_closed_but_for_a_control_without_a_credential(
+    *, sandboxed: bool, paid: bool, closed: bool
+) -> None:
+    request = request_of(PAID, paid=Paid(NAME, KEY)) if paid else request_of(NATIVE)
+
+    assert request.is_closed(sandboxed=sandboxed) is closed
+
+
 def test_a_further_attempt_may_spend_what_is_left() -> None:
     request = request_of(PAID, paid=Paid(NAME, KEY, Spending(max_requests=3)))
     unpaid = request_of(NATIVE)

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from runner_e2e.probe.checks import CHECKS, TEMPORARY_ROOT_CHECKS, Action, Expected, Layout, checks_for
-from runner_e2e.probe.run import ProbeResult
+from runner_e2e.probe.run import ProbeResult, join_results
 from runner_e2e.probe.verdict import Access, CheckResult, Observation, classify, judge
 
 if TYPE_CHECKING:
@@ -320,3 +320,33 @@ def test_a_probe_is_recorded_in_the_format_of_the_contract() -> None:
         "known": "allowed",
     }
     assert ProbeResult(1, (), 0, {}, "it hung").record()["problem"] == "it hung"
+
+
+def entry(outcome: str) -> dict[str, str]:
+    return {"level": "preferred", "outcome": outcome}
+
+
+@pytest.mark.parametrize("turn", [1, -1], ids=["weaker-last", "weaker-first"])
+def test_two_probes_of_a_start_are_as_good_as_the_weaker_one(turn: int) -> None:
+    good = judge(inside(), outside(), MARKERS)
+    bad = judge(outside(), outside(), MARKERS)
+    strong = ProbeResult(2, good, 7, {"scopes": entry("enforced"), "ports": entry("degraded")})
+    weak = ProbeResult(2, bad, 6, {"scopes": entry("degraded"), "ports": entry("off")}, "it hung")
+
+    joined = join_results([strong, weak][::turn])
+
+    assert joined.checks == ((good + bad) if turn == 1 else (bad + good))
+    assert (joined.boot, joined.abi, joined.problem) == (2, 6, "it hung")
+    assert joined.protections == {"scopes": entry("degraded"), "ports": entry("off")}
+    assert joined.failures == tuple(DENIED)
+    assert not joined.passed
+
+
+def test_no_probe_of_two_hides_the_problem_of_the_other() -> None:
+    good = judge(inside(), outside(), MARKERS)
+    one, two = (ProbeResult(1, good, 7, {}, problem) for problem in ("one", "two"))
+
+    assert join_results([one]) == one
+    assert join_results([one, two]).problem == "one; two"
+    assert join_results([ProbeResult(1, good, 7, {}), two]).problem == "two"
+    assert join_results([ProbeResult(1, good, 7, {})] * 2).passed

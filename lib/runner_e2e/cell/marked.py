@@ -14,7 +14,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from runner_e2e.cell.as_user import ask_as
+from runner_e2e.cell.hunting import stop_new
 from runner_e2e.cell.process_marks import ProcessMark, read_stat
+from runner_e2e.cell.processes import NOT_ENDED
 from runner_e2e.cell.remains import Ended
 from runner_e2e.cell.removal import remove_tree
 from runner_e2e.cell.root import PARENT
@@ -44,6 +46,18 @@ def find_marked(identity: Identity) -> dict[ProcessMark, str]:
     return found
 
 
+def stop_appearing(identity: Identity) -> dict[ProcessMark, str]:
+    """Stop processes of a cell that appear in a short while; return them as `find_marked` does."""
+    found = {}
+    for pid in stop_new(lambda one: _carries(one, identity)):
+        fields = read_stat(pid)
+        if fields is not None:
+            found[ProcessMark(pid, int(fields[19]))] = f"{_read_name(pid)} ({pid})"
+        else:
+            found[ProcessMark(pid, 0)] = f"ended ({pid})"
+    return found
+
+
 def await_end(
     identity: Identity,
     patience_s: float = PATIENCE_S,
@@ -61,12 +75,15 @@ def end_marked(
     grace_s: float = GRACE_S,
     *,
     find: Callable[[Identity], Mapping[ProcessMark, str]] = find_marked,
+    hunt: Callable[[Identity], Mapping[ProcessMark, str]] = stop_appearing,
 ) -> Ended:
     """Kill every process of a cell until none appears any more, or the time is over.
 
     All are stopped before the first is killed: what forks faster than a look at all of them would get away.
+    When a look finds nothing, what forks and ends faster than that is hunted.
     """
     names: dict[ProcessMark, str] = {}
+    caught: Mapping[ProcessMark, str] = {}
     quiet, deadline = 0, time.monotonic() + grace_s
     while quiet < _QUIET_LOOKS:
         found = find(identity)
@@ -75,14 +92,17 @@ def end_marked(
         if time.monotonic() >= deadline:
             for mark in found:
                 send(identity, mark, signal.SIGKILL)
-            return Ended(tuple(names[m] for m in names if m not in found), tuple(found.values()))
+            left = tuple(found.values()) or ((NOT_ENDED,) if caught else ())
+            return Ended(tuple(names[m] for m in names if m not in found), left)
         if fresh and time.monotonic() < deadline - grace_s / 2:
             for mark in fresh:
                 send(identity, mark, signal.SIGSTOP)
             continue
         for mark in found:
             send(identity, mark, signal.SIGKILL)
-        quiet = 0 if found else quiet + 1
+        caught = {} if found else hunt(identity)
+        names |= caught
+        quiet = 0 if found or caught else quiet + 1
         time.sleep(_PAUSE_S if found else 0)
     return Ended(tuple(names.values()))
 

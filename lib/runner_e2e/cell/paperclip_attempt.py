@@ -47,6 +47,7 @@ from runner_e2e.evidence.redaction import Redactor
 from runner_e2e.evidence.sanitize_json import sanitize_json
 from runner_e2e.isolation.control import plan_control_paths
 from runner_e2e.model.server import Model, running_model
+from runner_e2e.sandbox.kernel import forbid_inspection
 
 if TYPE_CHECKING:
     from runner_e2e.evidence.attempts import Place
@@ -87,6 +88,9 @@ class PaperclipHarness:
     def run(self) -> None:
         """Run the cell; what comes of it is in `gathered`, also when this raises."""
         require_ordinary_user()
+        if self._request.is_closed(sandboxed=self._attempt.request.sandboxed):
+            # Nothing but domains keeps other processes of this user out, and the server's runs in none.
+            forbid_inspection()
         try:
             with self._provider.running() as endpoint:
                 self._run(endpoint)

@@ -13,7 +13,6 @@ from runner_e2e.cell.paperclip_opencode import get_request_name
 from runner_e2e.cell.spending import build_budget_error, running_gateway_of
 from runner_e2e.errors import CancelledError, RunnerE2EError
 from runner_e2e.plan.keys import hidden_names
-from runner_e2e.sandbox.kernel import forbid_inspection
 
 if TYPE_CHECKING:
     from runner_e2e.cell.attempt import Attempt
@@ -56,8 +55,6 @@ class Provider:
         if self._paid is None:
             yield None
             return
-        # Nothing but domains keeps other processes of this user out, and the server's runs in none.
-        forbid_inspection()
         paid, attempt = self._paid, self._attempt
         with contextlib.ExitStack() as stack:
             with hidden_names(active=attempt.request.hides_names):

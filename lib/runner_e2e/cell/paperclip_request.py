@@ -33,6 +33,13 @@ class PaperclipRequest:
         database = () if self.database is None else self.database.secrets
         return database if self.paid is None else (self.paid.credential, *database)
 
+    def is_closed(self, *, sandboxed: bool) -> bool:
+        """Whether nobody may look into the process of the harness.
+
+        The agents of a cell without domains are to reach all that a domain would deny them, but a credential.
+        """
+        return sandboxed or self.paid is not None
+
     def with_spending(self, spending: Spending) -> "PaperclipRequest":
         """Return the request of a paid cell with what it may still spend; any other as it is."""
         return self if self.paid is None else replace(self, paid=replace(self.paid, spending=spending))

@@ -109,21 +109,11 @@ def configure(attempt: Attempt, request: PaperclipRequest, stage: Stage, boot: i
         replacements={EXECUTABLE_OPTION: stage.places.opencode},
         close_ports=closed,
     )
-    adapter, server = request.task.adapter, stage.places.server()
-    if adapter.commands:
+    order = _order_command(attempt, request, stage)
+    if order is not None:
         write_command_configuration(
             root.path,
-            CommandOrder(
-                command=request.command or request.installation.opencode,
-                instance=stage.places.instance,
-                instance_parent=root.temporary / STAR / INSTANCES,
-                handed_in=Path(server.temporary),
-                handed_files=adapter.handed,
-                handed_links=None
-                if adapter.handed_links is None
-                else Path(server.home, adapter.handed_links),
-                without_variables=(*GENERATED_SECRETS, *DATABASE),
-            ),
+            order,
             boot=boot,
             hide=hide,
             hide_optional=optional,
@@ -132,7 +122,7 @@ def configure(attempt: Attempt, request: PaperclipRequest, stage: Stage, boot: i
             close_ports=closed,
         )
     temporary = cell.environ.get("RUNNER_TEMP")
-    with _seen_harness(request, stage) as (harness, decoy):
+    with _seen_harness(stage, closed=request.is_closed(sandboxed=cell.sandboxed)) as (harness, decoy):
         return run_probe(
             ProbeRequest(
                 root=root.path,
@@ -152,17 +142,34 @@ def configure(attempt: Attempt, request: PaperclipRequest, stage: Stage, boot: i
                 ),
                 sandboxed=cell.sandboxed,
                 layout=Layout.TEMPORARY_ROOT,
+                command=order,
             )
         )
 
 
+def _order_command(attempt: Attempt, request: PaperclipRequest, stage: Stage) -> CommandOrder | None:
+    """Return what agents' launches start, None where the server starts runnerd for them."""
+    adapter, server = request.task.adapter, stage.places.server()
+    if not adapter.commands:
+        return None
+    return CommandOrder(
+        command=request.command or request.installation.opencode,
+        instance=stage.places.instance,
+        instance_parent=attempt.root.temporary / STAR / INSTANCES,
+        handed_in=Path(server.temporary),
+        handed_files=adapter.handed,
+        handed_links=None if adapter.handed_links is None else Path(server.home, adapter.handed_links),
+        without_variables=(*GENERATED_SECRETS, *DATABASE),
+    )
+
+
 @contextlib.contextmanager
-def _seen_harness(request: PaperclipRequest, stage: Stage) -> Iterator[tuple[int, tuple[str, str]]]:
+def _seen_harness(stage: Stage, *, closed: bool) -> Iterator[tuple[int, tuple[str, str]]]:
     """Yield the process whose variables the probe tries, with a decoy: this one, or one that stands in.
 
-    Nobody may look into this one while it holds a credential, so that a refusal would prove nothing.
+    Nobody may look into one that is closed, so that a refusal would prove nothing.
     """
-    if request.paid is None:
+    if not closed:
         yield os.getpid(), stage.decoy
         return
     with standing_in() as stand_in:

@@ -1,10 +1,11 @@
 """The table of checks: what a launch is asked to do, and what has to come back. Pure.
 
-Names with the prefix `run:` follow the product's own probe; `base:` ones concern the harness. To add a
-check, add a row here, its target to `fixture.py`, and a line to SECURITY.md.
+Names with the prefix `run:` follow the product's own probe; `base:` ones concern the harness. Both go through
+the wrapper of runnerd. `command:` ones go through the wrapper of agents' own commands. To add a check, add a
+row here, its target to `planting.py` or `planting_instance.py`, and a line to SECURITY.md.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 
@@ -21,6 +22,13 @@ class Layout(StrEnum):
 
     ATTEMPT = "attempt"
     TEMPORARY_ROOT = "temporary-root"
+
+
+class Wrapper(StrEnum):
+    """Whose launches are asked: those of runnerd, or of the commands that agents' configurations name."""
+
+    RUNNER = "runner"
+    COMMAND = "command"
 
 
 class Action(StrEnum):
@@ -53,6 +61,11 @@ class Check:
     expected: Expected
     known: str | None = None
     protection: str | None = None
+
+    @property
+    def name(self) -> str:
+        """What the fixture knows the check's target by: the same for the launches of every wrapper."""
+        return self.id.partition(":")[2]
 
 
 def _denied(name: str, action: Action = Action.READ) -> Check:
@@ -122,7 +135,36 @@ TEMPORARY_ROOT_CHECKS: tuple[Check, ...] = (
     _denied("run:harnessControl"),
 )
 
+# Such a launch has no durable session, no trace and no runner: nothing of these is its own.
+_OF_SESSIONS = ("ownDurableSession", "ownOpencodeSession", "acpxRuntime", "ownProviderTrace")
 
-def checks_for(layout: Layout) -> tuple[Check, ...]:
-    """Return the checks of a layout, in the order of every table."""
-    return CHECKS + TEMPORARY_ROOT_CHECKS if layout is Layout.TEMPORARY_ROOT else CHECKS
+
+def _of_commands(checks: tuple[Check, ...]) -> tuple[Check, ...]:
+    return tuple(
+        replace(check, id=f"command:{check.name}") for check in checks if check.name not in _OF_SESSIONS
+    )
+
+
+COMMAND_CHECKS: tuple[Check, ...] = (
+    *_of_commands(CHECKS),
+    # What launches of runnerd share, or share within a company.
+    _denied("command:acpxRuntime", Action.WRITE),
+    _denied("command:companyProject"),
+    _denied("command:otherHandedFile"),
+    _allowed("command:ownHome"),
+)
+COMMAND_TEMPORARY_ROOT_CHECKS: tuple[Check, ...] = (
+    *_of_commands(TEMPORARY_ROOT_CHECKS),
+    _denied("command:serverHome"),
+)
+
+_TABLES = {
+    Wrapper.RUNNER: (CHECKS, TEMPORARY_ROOT_CHECKS),
+    Wrapper.COMMAND: (COMMAND_CHECKS, COMMAND_TEMPORARY_ROOT_CHECKS),
+}
+
+
+def checks_for(layout: Layout, wrapper: Wrapper = Wrapper.RUNNER) -> tuple[Check, ...]:
+    """Return the checks of a layout and of a wrapper's launches, in the order of every table."""
+    everywhere, more = _TABLES[wrapper]
+    return everywhere + more if layout is Layout.TEMPORARY_ROOT else everywhere

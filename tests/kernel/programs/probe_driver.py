@@ -15,6 +15,7 @@ def main(argv: list[str]) -> int:
     request = json.loads(argv[0])
     project, root = Path(request["project"]), Path(request["root"])
     sys.path.insert(0, str(project / "lib"))
+    from runner_e2e.launch.install_command import CommandOrder  # noqa: PLC0415 - the same
     from runner_e2e.probe import run  # noqa: PLC0415 - from the tree that is asked for
     from runner_e2e.probe.checks import Layout  # noqa: PLC0415 - the same
     from runner_e2e.probe.fixture import BaseTargets  # noqa: PLC0415 - the same
@@ -30,6 +31,16 @@ def main(argv: list[str]) -> int:
     )
     optional = [root / "probe", target / "tests", target / ".git", temporary]
     required = [root / "private"]
+    instances = root / "t" / "*" / "paperclip-home" / "instances"
+    order = CommandOrder(
+        command=Path("/bin/false"),
+        instance=Path(str(instances).replace("*", "own"), "one"),
+        instance_parent=instances,
+        handed_in=root / "server-tmp",
+        handed_files=["opencode/opencode.json"],
+        handed_links=root / "server-home" / "skills",
+        without_variables=["BETTER_AUTH_SECRET"],
+    )
     shown = {root / name for name in request.get("shown", ())}
     result = run.run_probe(
         run.ProbeRequest(
@@ -45,6 +56,7 @@ def main(argv: list[str]) -> int:
             observer=Path(request["observer"]) if "observer" in request else run.OBSERVER,
             timeout_s=request.get("timeout_s", run.TIMEOUT_S),
             layout=Layout(request.get("layout", Layout.ATTEMPT)),
+            command=order if request.get("command") else None,
         )
     )
     print(json.dumps(result.record() | {"passed": result.passed}))
