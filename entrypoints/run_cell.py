@@ -21,7 +21,7 @@ if __name__ == "__main__":
     # Before the slow imports, because it starts this program again.
     ensure_decoy(os.environ)
 
-from runner_e2e.actions.artifact import build_artifact_name, read_run_attempt, read_run_id
+from runner_e2e.actions.artifact import read_run_attempt, read_run_id
 from runner_e2e.actions.cell_inputs import RunCell, parse_run_cell
 from runner_e2e.actions.command_files import unchanged_files
 from runner_e2e.actions.entry import start
@@ -40,6 +40,7 @@ from runner_e2e.cell.command_plan import CellAddress, plan_command
 from runner_e2e.cell.request import CellRequest
 from runner_e2e.cell.run import finish_evidence, run_cell
 from runner_e2e.errors import CancelledError, InputError, RunnerE2EError
+from runner_e2e.evidence.artifact_names import build_artifact_name
 from runner_e2e.plan.catalog import find_catalog, read_catalog
 from runner_e2e.plan.keys import hidden_names
 from runner_e2e.plan.matrix import build_jobs

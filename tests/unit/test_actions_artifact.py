@@ -4,12 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner_e2e.actions.artifact import (
-    MAX_NAME_BYTES,
-    build_artifact_name,
-    read_run_attempt,
-    read_run_id,
-)
+from runner_e2e.actions.artifact import read_run_attempt, read_run_id
+from runner_e2e.evidence.artifact_names import MAX_NAME_BYTES, build_artifact_name
 
 REFUSED_BY_THE_SERVICE = '":<>|*?\r\n\\/'
 TEXT = st.text(st.characters(exclude_categories=()), max_size=300)

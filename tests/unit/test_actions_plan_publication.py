@@ -8,7 +8,13 @@ import pytest
 
 from action.runner_model import read_command_file, read_log
 from runner_e2e.actions.plan_inputs import parse_plan
-from runner_e2e.actions.plan_publication import describe_plan, plan_summary, publish_plan, warn_of_names
+from runner_e2e.actions.plan_publication import (
+    describe_plan,
+    plan_summary,
+    publish_plan,
+    stage_plan,
+    warn_of_names,
+)
 from runner_e2e.actions.surface import ActionSurface
 from runner_e2e.errors import RunnerE2EError
 from runner_e2e.plan.campaign import Campaign, plan_from_catalog
@@ -88,6 +94,14 @@ def test_outputs_that_cannot_be_written_are_left_out_whole(tmp_path: Path) -> No
         publish_plan(step, campaign, {**outputs, "verdict": "a\rb"})
 
     assert (tmp_path / "output").read_bytes() == b""
+
+
+def test_the_plans_file_is_staged_alone_under_the_name_of_run_and_attempt(tmp_path: Path) -> None:
+    outputs = stage_plan(b"{}\n", "nightly", "77", 2, {"RUNNER_TEMP": str(tmp_path)})
+
+    assert outputs["artifact-name"] == "nightly-plan-77-2"
+    (file,) = Path(outputs["upload-path"]).iterdir()
+    assert (file.name, file.read_bytes()) == ("plan.json", b"{}\n")
 
 
 def test_notes_of_the_target_are_shown(tmp_path: Path) -> None:

@@ -202,6 +202,8 @@ def test_records_as_they_are_written_are_well() -> None:
     keyed = {("key" if name == "id" else name): value for name, value in CELL.items()}
 
     assert check_cell(CELL) == check_cell(STARTED) == check_cell({**keyed, "flaky": True}) == []
+    not_run = {"status": "not_run", "failureClass": "not_run", "exitCode": 4}
+    assert check_cell({**CELL, **not_run}) == []
     assert check_probe_summary(PROBE) == []
     assert check_probe_summary(server_log.summarize(server_log.ServerLog())) == []
 

@@ -1,16 +1,6 @@
-"""The name of a cell's artifact: unique per attempt, and one that the artifact service takes."""
+"""What of an artifact's name the runner knows."""
 
 from collections.abc import Mapping
-
-from runner_e2e.evidence.artifact_names import map_name
-
-# Names become directories and `<name>.zip` files when they are downloaded.
-MAX_NAME_BYTES = 200
-
-
-def build_artifact_name(prefix: str, run: str, attempt: str, key: str) -> str:
-    """Return `prefix-run-attempt-key`, mapped where the service would refuse it."""
-    return map_name(f"{prefix}-{run}-{attempt}-{key}", MAX_NAME_BYTES)
 
 
 def read_run_id(environ: Mapping[str, str]) -> str:

@@ -92,6 +92,7 @@ class PlanInputs:
     max_parallel_limit: int | None
     transport: Policy
     target_sha: str | None
+    artifact_prefix: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +138,7 @@ def parse_plan(inputs: Mapping[str, str], selected: str | None = None) -> PlanIn
         max_parallel_limit=raw.max_parallel_limit,
         transport=raw.selected_id_transport,
         target_sha=raw.target_sha,
+        artifact_prefix=raw.artifact_prefix,
     )
 
 

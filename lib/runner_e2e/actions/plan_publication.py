@@ -9,9 +9,11 @@ from collections.abc import Mapping, Sequence
 from runner_e2e.actions.entry import TITLE
 from runner_e2e.actions.plan_inputs import PlanInputs
 from runner_e2e.actions.surface import ActionSurface
+from runner_e2e.actions.uploads import build_upload_name, make_upload_directory, write_files
 from runner_e2e.plan.campaign import Campaign
 from runner_e2e.plan.definitions import DAYTONA_CREDENTIAL
 from runner_e2e.plan.matrix import Job
+from runner_e2e.plan.plan_file import FILE_NAME
 from runner_e2e.report.markdown import escape_markdown
 
 
@@ -34,6 +36,18 @@ def warn_of_daytona(surface: ActionSurface, campaign: Campaign) -> None:
             "local ones alone. Set environment to local.",
             TITLE,
         )
+
+
+def stage_plan(
+    content: bytes, prefix: str, run: str, attempt: int, environ: Mapping[str, str]
+) -> dict[str, str]:
+    """Write `plan.json` where it can be uploaded from; return the outputs that the upload needs."""
+    directory = make_upload_directory("plan", environ)
+    write_files(directory, {FILE_NAME: content})
+    return {
+        "artifact-name": build_upload_name("plan", prefix, run, attempt),
+        "upload-path": str(directory),
+    }
 
 
 def publish_plan(surface: ActionSurface, campaign: Campaign, outputs: Mapping[str, str]) -> None:

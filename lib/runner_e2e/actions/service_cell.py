@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
-from runner_e2e.actions.artifact import build_artifact_name, read_run_attempt, read_run_id
+from runner_e2e.actions.artifact import read_run_attempt, read_run_id
 from runner_e2e.actions.cell_inputs import RunCell
 from runner_e2e.actions.inputs import Harness
 from runner_e2e.actions.publication import TITLE
@@ -31,6 +31,7 @@ from runner_e2e.cell.service_account import (
 )
 from runner_e2e.cell.service_user import Account
 from runner_e2e.errors import InputError
+from runner_e2e.evidence.artifact_names import build_artifact_name
 from runner_e2e.isolation.base import PROJECT_PARTS, HarnessPlaces, plan_base_hidden
 from runner_e2e.plan.catalog import SHIPPED_CATALOGS
 from runner_e2e.product.places import DIRECTORY_VARIABLE

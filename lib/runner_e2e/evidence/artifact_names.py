@@ -12,6 +12,13 @@ _REFUSED = re.compile(r"[\"<>|*?\\/:\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 _REFUSED_ENDS = re.compile(r"^\.|[. ]+$")
 _SUFFIX = re.compile(r"\.[A-Za-z0-9]{1,12}$")
 _HASH_CHARACTERS = 12
+# Names become directories and `<name>.zip` files when they are downloaded.
+MAX_NAME_BYTES = 200
+
+
+def build_artifact_name(prefix: str, run: str, attempt: str, key: str) -> str:
+    """Return `prefix-run-attempt-key`, the name of a cell's artifact: unique per attempt of the workflow."""
+    return map_name(f"{prefix}-{run}-{attempt}-{key}", MAX_NAME_BYTES)
 
 
 def map_name(wanted: str, most_bytes: int) -> str:

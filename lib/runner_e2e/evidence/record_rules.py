@@ -10,7 +10,7 @@ from runner_e2e.errors import FailureClass
 from runner_e2e.evidence.server_log import SUMMARY_SCHEMA, ProbeStatus
 
 CELL_SCHEMA = "runner-e2e.cell/v1"
-_STATUSES = frozenset({"started", "passed", "failed", "refused", "cancelled", "timed-out"})
+_STATUSES = frozenset({"started", "passed", "failed", "refused", "not_run", "cancelled", "timed-out"})
 _FAILURES = frozenset(FailureClass)
 
 Rule = Callable[[object], bool]

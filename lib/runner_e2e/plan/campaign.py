@@ -1,7 +1,7 @@
 """From selectors to the cells of a campaign. Pure."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from runner_e2e.errors import InputError
 from runner_e2e.plan.cells import Catalog, Execution
@@ -16,7 +16,8 @@ class Campaign:
 
     `jobs` are sorted as the matrix is, `execution_ids` keep catalog order. `keys` maps ids to opaque keys,
     None when cells are named in the clear. `runs` is the most agent runs that the cells can cost, None when
-    the list does not say. `notes` are sentences for people.
+    the list does not say. `notes` are sentences for people. `definitions` maps suites to the hashes of their
+    definitions, as far as the list tells them.
     """
 
     jobs: Sequence[Job]
@@ -24,6 +25,7 @@ class Campaign:
     keys: Mapping[str, str] | None
     runs: int | None = None
     notes: tuple[str, ...] = ()
+    definitions: Mapping[str, str] = field(default_factory=dict)
 
 
 def plan_from_catalog(
@@ -57,6 +59,7 @@ def plan_from_catalog(
         execution_ids=[execution.id for execution in executions],
         keys=keys,
         runs=sum(execution.task.expected_run_count for execution in executions),
+        definitions={execution.suite.id: execution.suite_definition_hash for execution in executions},
     )
 
 
