@@ -11,10 +11,14 @@ from runner_e2e.errors import FailureClass, RunnerE2EError
 
 # Each in a module of its own, imported only when it is asked for: a listing needs no cell.
 COMMANDS: Final = {
+    "compare": ("runner_e2e.cli.compare", "compare_campaigns"),
     "demo": ("runner_e2e.cli.demo", "demo"),
+    "doctor": ("runner_e2e.cli.doctor", "doctor"),
     "env": ("runner_e2e.cli.env", "explain_env"),
+    "flakes": ("runner_e2e.cli.flakes", "flake_rates"),
     "list": ("runner_e2e.cli.listing", "list_cells"),
     "paperclip": ("runner_e2e.cli.paperclip", "paperclip"),
+    "report": ("runner_e2e.cli.report", "report"),
     "scripted-model": ("runner_e2e.cli.scripted_model", "scripted_model"),
     "verify": ("runner_e2e.cli.verify", "verify"),
     "why-cell": ("runner_e2e.cli.why", "why_cell"),

@@ -1,4 +1,4 @@
-"""What several commands take: a catalog, and a cell's id that never stands on a command line."""
+"""What several commands take: a catalog, a format, and a cell's id that never stands on a command line."""
 
 import sys
 from collections.abc import Callable
@@ -18,6 +18,18 @@ def catalog_option(command: _Command) -> _Command:
     """Give a command the option `--catalog`."""
     add = click.option(
         "--catalog", default="reference", show_default=True, help="reference, paperclip, or a YAML file."
+    )
+    return add(command)
+
+
+def form_option(command: _Command) -> _Command:
+    """Give a command the option `--format`."""
+    add = click.option(
+        "--format",
+        "form",
+        type=click.Choice(["terminal", "markdown", "json"]),
+        default="terminal",
+        show_default=True,
     )
     return add(command)
 
