@@ -16,7 +16,11 @@ from typing import Any
 
 from action.workflow_rules import PROJECT
 
-UPLOAD_ACTION = "actions/upload-artifact@043fb46d1a93c77aae656e7c1c64a875d1fc6a0a"
+# The actions that need GitHub's artifact service, and what takes their place.
+STAND_INS = {
+    "actions/upload-artifact@043fb46d1a93c77aae656e7c1c64a875d1fc6a0a": "upload_artifact",
+    "actions/download-artifact@3e5f45b2cfb9172054b4087a40e8e0b5a5461e7c": "download_artifact",
+}
 RUNNER_LABEL = "ubuntu-24.04"
 DEADLINE_S = 180
 
@@ -34,6 +38,11 @@ class Performance:
     artifacts: Path
     later_environment: str
     events: Sequence[Mapping[str, Any]]
+
+    @property
+    def artifact_names(self) -> set[str]:
+        """The names of the uploaded artifacts."""
+        return {path.name for path in self.artifacts.iterdir() if path.is_dir()}
 
     def artifact_files(self, name: str) -> set[str]:
         """Return the names of an uploaded artifact's files."""
@@ -123,7 +132,7 @@ def perform(
         "--json",
         f"--workflows={workflow if '/' in workflow else f'tests/action/workflows/{workflow}'}",
         f"--platform={RUNNER_LABEL}=-self-hosted",
-        f"--local-repository={UPLOAD_ACTION}={PROJECT}/tests/action/upload_artifact",
+        *(f"--local-repository={action}={PROJECT}/tests/action/{name}" for action, name in STAND_INS.items()),
         f"--env=RECORD_DIRECTORY={record}",
         f"--env=UPLOAD_STORE={artifacts}",
         f"--env=RUNNER_E2E_VENV={environment}",

@@ -231,7 +231,8 @@ def test_the_template_of_a_campaign_runs_as_it_is_copied(clone: Path, place: Pat
         if (cell.suite.id, cell.environment.id, cell.task.explicit_group) == ("isolation", "local", None)
     }
     assert {path.name for path in done.artifacts.iterdir() if path.is_dir()} == {
-        f"runner-e2e-1-1-{name}" for name in expected
+        "runner-e2e-plan-1-1",
+        *(f"runner-e2e-1-1-{name}" for name in expected),
     }
     assert len(expected) >= 3
 

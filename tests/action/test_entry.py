@@ -177,7 +177,7 @@ def test_results_of_an_earlier_run_are_refused_and_never_handed_on(step: Step) -
 
 @pytest.mark.parametrize(
     "command",
-    ["", "report", "chaos", "doctor", "run_cell", "../run_cell", "authorize ", "AUTHORIZE", "x\n::error::y"],
+    ["", "chaos", "run_cell", "../run_cell", "authorize ", "AUTHORIZE", "x\n::error::y"],
 )
 def test_a_command_that_is_not_there_is_refused_without_its_text(step: Step, command: str) -> None:
     step.environ["INPUT_COMMAND"] = command
@@ -188,12 +188,18 @@ def test_a_command_that_is_not_there_is_refused_without_its_text(step: Step, com
     log = step.log.read_text()
     assert log.startswith("::error title=Runner E2E::")
     assert log.count("\n") == 1
-    assert "Use command authorize, resolve, plan or run-cell." in step.summary_file.read_text()
+    assert "Use command authorize, resolve, plan, run-cell, report or doctor." in step.summary_file.read_text()
     assert step.outputs == {}
 
 
 @pytest.mark.parametrize(
-    ("command", "entrypoint"), [("resolve", "resolve_target.py"), ("plan", "plan_matrix.py")]
+    ("command", "entrypoint"),
+    [
+        ("resolve", "resolve_target.py"),
+        ("plan", "plan_matrix.py"),
+        ("report", "merge_report.py"),
+        ("doctor", "doctor.py"),
+    ],
 )
 def test_a_planning_command_becomes_its_entrypoint_in_the_environment(
     step: Step, clone: Path, environment: Path, command: str, entrypoint: str

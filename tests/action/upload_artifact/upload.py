@@ -20,6 +20,7 @@ def main() -> int:
     if not name or REFUSED & set(name):
         sys.stdout.write("::error::The artifact name is not valid\n")
         return 1
+    top = source.parent if source.is_file() else source
     files = [path for path in _walk(source) if path.is_file() and not path.is_symlink()]
     if not files:
         sys.stdout.write("::error::No files were found\n")
@@ -27,7 +28,7 @@ def main() -> int:
     target = store / name
     target.mkdir(parents=True)
     for file in files:
-        kept = target / file.relative_to(source)
+        kept = target / file.relative_to(top)
         kept.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(file, kept)
     record = {"name": name, "retentionDays": os.environ["UPLOAD_RETENTION_DAYS"]}
@@ -36,6 +37,8 @@ def main() -> int:
 
 
 def _walk(directory: Path) -> list[Path]:
+    if directory.is_file():
+        return [directory]
     found: list[Path] = []
     for path in sorted(directory.iterdir()):
         if not path.name.startswith("."):
