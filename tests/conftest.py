@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 TESTS = Path(__file__).resolve().parent
-MARKED_TIERS = frozenset({"kernel", "action", "e2e", "paperclip"})
+MARKED_TIERS = frozenset({"kernel", "action", "e2e", "browser", "paperclip"})
 
 # Audit events of the interpreter that start a process or reach for a network. Socket pairs and
 # sockets that stay unconnected are no real work: every event loop makes them.

@@ -38,6 +38,7 @@ OUTPUTS = [
     "probe-status",
     "artifact-name",
     "summary-path",
+    "diagnosis",
     "verdict",
 ]
 
@@ -98,7 +99,7 @@ def test_a_cell_is_swept_whatever_became_of_it_and_before_its_evidence_is_upload
     names = [step.get("id") or step["name"] for step in ACTION["runs"]["steps"]]
     sweep = next(step for step in ACTION["runs"]["steps"] if step.get("id") == "sweep")
 
-    assert names[-3:] == ["run", "sweep", "Upload the evidence"]
+    assert names[-4:] == ["run", "sweep", "Upload the evidence", "Upload the plan or the report"]
     assert sweep["if"].startswith("always() && inputs.command == 'run-cell'")
     assert sweep["run"].startswith("exec ")
     assert sweep["env"] == {  # no credential where none is needed
@@ -110,11 +111,27 @@ def test_a_cell_is_swept_whatever_became_of_it_and_before_its_evidence_is_upload
 
 
 def test_what_the_sweep_named_is_uploaded_and_nothing_that_was_only_announced() -> None:
-    upload = ACTION["runs"]["steps"][-1]
+    upload = ACTION["runs"]["steps"][-2]
 
     assert upload["with"]["path"] == "${{ steps.sweep.outputs.evidence-path }}"
     assert "steps.sweep.outputs.evidence-path != ''" in upload["if"].split(" && ")
     assert "always()" in upload["if"].split(" && ")
+
+
+def test_a_report_is_uploaded_whatever_its_verdict_and_nothing_without_a_name() -> None:
+    upload = ACTION["runs"]["steps"][-1]
+
+    assert upload["if"].split(" && ") == [
+        "always()",
+        "(inputs.command == 'plan' || inputs.command == 'report')",
+        "steps.run.outputs.artifact-name != ''",
+    ]
+    assert upload["with"] == {
+        "name": "${{ steps.run.outputs.artifact-name }}",
+        "path": "${{ steps.run.outputs.upload-path }}",
+        "if-no-files-found": "error",
+        "retention-days": "${{ inputs.retention-days }}",
+    }
 
 
 def test_everything_in_action_yml_is_described_in_one_cell() -> None:

@@ -29,7 +29,7 @@ class Step:
         }
         self.surface = ActionSurface(environ, self.log)
 
-    def run(self, work: Callable[[], None], *argv: str) -> int:
+    def run(self, work: Callable[[], int | None], *argv: str) -> int:
         return run_entry("plan_matrix.py", "usage: plan_matrix.py\n", argv, self.surface, work)
 
 
@@ -112,3 +112,13 @@ def test_a_command_that_succeeds_says_nothing_of_its_own(tmp_path: Path) -> None
 
     assert step.log.getvalue() == ""
     assert step.summary_file.read_bytes() == b""
+
+
+@pytest.mark.parametrize(("result", "status"), [(None, 0), (0, 0), (1, 1), (143, 143)])
+def test_a_command_that_comes_to_its_end_has_the_status_that_it_names(
+    tmp_path: Path, result: int | None, status: int
+) -> None:
+    step = Step(tmp_path)
+
+    assert step.run(lambda: result) == status
+    assert step.log.getvalue() == step.summary_file.read_text() == ""

@@ -34,6 +34,7 @@ ROOMS = (
     "product",
     "cell",
     "report",
+    "doctor",
     "chaos",
     "actions",
     "cli",
@@ -51,6 +52,17 @@ ALLOWED_ROOMS = {
     "model": ("errors", "evidence.redaction", "serving", "plan.catalog_yaml", "plan.catalog_problems"),
     "product": ("errors",),
     "report": ("errors", "evidence"),
+    "doctor": (
+        "errors",
+        "sandbox",
+        "isolation",
+        "evidence",
+        "launch",
+        "probe",
+        "product",
+        "cell",
+        "report",
+    ),
 }
 STANDARD_LIBRARY_ONLY = ("sandbox", "isolation.layout", "isolation.words", "isolation.paths", "launch")
 FORBIDDEN_MODULES = {
@@ -296,6 +308,8 @@ def test_the_rooms_of_the_package_keep_the_rules() -> None:
         pytest.param("launch.run", "import rich", "only the standard library", id="launch-package"),
         pytest.param("report.merge", "from runner_e2e.cell import x", "report may import", id="report-cell"),
         pytest.param("cell.run", "import runner_e2e.reference", "may import reference", id="reference"),
+        pytest.param("doctor.x", "from runner_e2e.plan import x", "doctor may import", id="doctor-plan"),
+        pytest.param("cell.run", "from runner_e2e.doctor import x", "doctor is below", id="cell-doctor"),
         pytest.param("plan.gate", "import github", "may import github", id="github"),
         pytest.param("__init__", "from runner_e2e import errors", "no room", id="package-itself"),
         pytest.param("sandbox.launcher", "import re", "at module level", id="slow"),
@@ -333,6 +347,7 @@ def test_an_import_that_breaks_a_rule_is_found(module: str, text: str, violation
             id="launch",
         ),
         pytest.param("report.merge", "from runner_e2e.evidence import manifest", id="report"),
+        pytest.param("doctor.x", "from runner_e2e import cell, probe, product, report", id="doctor"),
         pytest.param("chaos.run", "from runner_e2e import reference, report, cell", id="chaos"),
         pytest.param("cli", "from runner_e2e import actions, reference", id="cli"),
         pytest.param("__main__", "from runner_e2e.cli import main", id="main"),

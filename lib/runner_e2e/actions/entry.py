@@ -32,15 +32,18 @@ class Surface(Protocol):
 
 
 def run_entry(
-    program: str, help_text: str, argv: Sequence[str], surface: Surface, work: Callable[[], None]
+    program: str, help_text: str, argv: Sequence[str], surface: Surface, work: Callable[[], int | None]
 ) -> int:
-    """Do `work` and return the exit status; whatever stops it is one annotation and one summary line."""
+    """Do `work` and return the exit status, 0 when it names none.
+
+    Whatever stops it is one annotation and one summary line.
+    """
     if argv and argv[0] in ("-h", "--help"):
         sys.stdout.write(help_text)
         return 0
     try:
         _refuse_arguments(program, argv)
-        work()
+        return work() or 0
     except RunnerE2EError as error:
         return publish_stop(surface, error)
     except KeyboardInterrupt:
@@ -52,7 +55,6 @@ def run_entry(
             "Run it again with RUNNER_DEBUG=1, which shows where",
         )
         return publish_stop(surface, unexpected)
-    return 0
 
 
 def _refuse_arguments(program: str, argv: Sequence[str]) -> None:

@@ -49,14 +49,22 @@ _RETRIED = frozenset({202, 408, 500, 502, 503, 504})
 _AGAIN = "Start the job again"
 
 
+class NotFoundError(InputError):
+    """The API has nothing of that name, or hides it from this token."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Question:
-    """A path to ask for. `inside` matches where a redirect of it may lead, `subject` names it for people."""
+    """A path to ask for. `inside` matches where a redirect of it may lead, `subject` names it for people.
+
+    `permission` is what a token needs to read it.
+    """
 
     path: str
     subject: str
     inside: re.Pattern[str]
     max_bytes: int = MAX_ANSWER_BYTES
+    permission: str = "contents: read"
 
 
 class GitHubClient:
@@ -113,10 +121,16 @@ class GitHubClient:
         return GitHubObjects(self, repository)
 
     def ask_inside(
-        self, repository: Repository, path: str, subject: str, max_bytes: int = MAX_ANSWER_BYTES
+        self,
+        repository: Repository,
+        path: str,
+        subject: str,
+        max_bytes: int = MAX_ANSWER_BYTES,
+        permission: str = "contents: read",
     ) -> str:
         """Return the body of a path below a repository; see `_ask` for the errors."""
-        return self._ask(replace(_ask_inside(repository, path, subject), max_bytes=max_bytes))
+        question = _ask_inside(repository, path, subject)
+        return self._ask(replace(question, max_bytes=max_bytes, permission=permission))
 
     def _ask(self, question: _Question) -> str:
         """Return the body of an answer with status 200.
@@ -202,10 +216,11 @@ class GitHubClient:
             raise InputError(f"The API {problem} (HTTP 401)", "Give github-token: ${{ github.token }}")
         if status == 403:
             raise InputError(
-                f"The token may not read {subject} (HTTP 403)", "Give the job the permission contents: read"
+                f"The token may not read {subject} (HTTP 403)",
+                f"Give the job the permission {question.permission}",
             )
         if status == 404:
-            raise InputError(
+            raise NotFoundError(
                 f"The API finds no {subject} (HTTP 404)",
                 "Check the name; a private repository is seen only with a github-token that may read it",
             )

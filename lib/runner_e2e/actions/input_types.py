@@ -113,6 +113,7 @@ Branch = Annotated[
     ),
 ]
 Sha = Annotated[str, _matching(r"[0-9a-f]{40}", "must be 40 lower-case hexadecimal digits")]
+Digest = Annotated[str, _matching(r"[0-9a-f]{64}", "must be 64 lower-case hexadecimal digits")]
 Variable = Annotated[str, _matching(r"[A-Za-z_][A-Za-z0-9_]*", "must be names of environment variables")]
 
 Name = Annotated[

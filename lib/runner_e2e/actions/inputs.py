@@ -19,6 +19,7 @@ from runner_e2e.actions.input_types import (
     Cases,
     CellNames,
     Count,
+    Digest,
     Environment,
     Environments,
     ExecutionId,
@@ -128,6 +129,11 @@ class RawInputs(BaseModel):
     provider_base_url: Plain | None = None
     allowed_actor_ids: ActorIds | None = None
     github_token: SecretStr | None = None
+    protected_environment: Plain = "runner-e2e-paid"
+    artifacts_path: Plain | None = None
+    matrix_sha256: Digest | None = None
+    cell_count: Count | None = None
+    target_ref: Plain | None = None
     artifact_prefix: Plain = "runner-e2e"
     retention_days: Annotated[Number, Field(ge=1, le=400)] = 30
     python: Plain | None = None
