@@ -23,7 +23,7 @@ PROJECT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(PROJECT / "scripts"))  # -I leaves it out
 
 from background import Background
-from browser import NEEDED, plan_browser
+from find_browser import NEEDED, plan_browser
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -63,6 +63,7 @@ TIERS = (
     Tier("kernel", programs=("git",), parallel="loadgroup"),
     Tier("action", programs=("bash", "git")),
     Tier("e2e", programs=("bash", "git"), parallel="loadgroup"),
+    Tier("browser", parallel="loadgroup", browser=True),
     # Not by default: it installs some 2 GB, once.
     Tier(
         "paperclip",

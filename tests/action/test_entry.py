@@ -188,7 +188,9 @@ def test_a_command_that_is_not_there_is_refused_without_its_text(step: Step, com
     log = step.log.read_text()
     assert log.startswith("::error title=Runner E2E::")
     assert log.count("\n") == 1
-    assert "Use command authorize, resolve, plan, run-cell, report or doctor." in step.summary_file.read_text()
+    assert (
+        "Use command authorize, resolve, plan, run-cell, report or doctor." in step.summary_file.read_text()
+    )
     assert step.outputs == {}
 
 

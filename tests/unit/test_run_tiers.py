@@ -11,7 +11,7 @@ from run_tiers import TIERS, Outcome, build_environ, parse_argv, print_summary, 
 if TYPE_CHECKING:
     from pathlib import Path
 
-ALL = ["unit", "kernel", "action", "e2e"]
+ALL = ["unit", "kernel", "action", "e2e", "browser"]
 
 
 @pytest.mark.parametrize(
@@ -27,6 +27,7 @@ ALL = ["unit", "kernel", "action", "e2e"]
         pytest.param(["-k", "probe"], True, ALL, id="only-pytest-arguments"),
         pytest.param(["tests/kernel/test_x.py::test_y"], False, ["kernel"], id="path"),
         pytest.param(["tests"], True, ALL, id="all-tests"),
+        pytest.param(["--browser"], False, ["browser"], id="pages"),
         pytest.param(["--paperclip"], False, ["paperclip"], id="the-real-product-when-asked"),
         pytest.param(["tests/paperclip/test_x.py"], False, ["paperclip"], id="path-of-the-real-product"),
     ],

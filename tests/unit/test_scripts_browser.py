@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from browser import BROWSERS, INSTALL, NEEDED, plan_browser
+from find_browser import BROWSERS, INSTALL, NEEDED, plan_browser
 from run_tiers import TIERS
 from runner_e2e.cell.browser import NAMES
 
@@ -29,5 +29,5 @@ def test_the_tests_look_for_the_browsers_that_the_harness_looks_for() -> None:
     assert BROWSERS == NAMES
 
 
-def test_only_the_tier_of_the_real_product_needs_a_browser() -> None:
-    assert [tier.name for tier in TIERS if tier.browser] == ["paperclip"]
+def test_only_the_tiers_that_look_at_pages_need_a_browser() -> None:
+    assert [tier.name for tier in TIERS if tier.browser] == ["browser", "paperclip"]
