@@ -59,9 +59,9 @@ class Tier:
 
 
 TIERS = (
-    Tier("unit", linux_only=False),
+    Tier("unit", parallel="load", linux_only=False),
     Tier("kernel", programs=("git",), parallel="loadgroup"),
-    Tier("action", programs=("bash", "git")),
+    Tier("action", programs=("bash", "git"), parallel="loadfile"),
     Tier("e2e", programs=("bash", "git"), parallel="loadgroup"),
     Tier("browser", parallel="loadgroup", browser=True),
     # Not by default: it installs some 2 GB, once.

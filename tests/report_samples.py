@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
 from typing import Any
 
@@ -142,7 +143,7 @@ def build_cell(name: str = "chat.opus.local.turns.two", **changes: object) -> Do
         "screenshot": None,
         "files": [{"path": "cell.json", "bytes": 3425}, {"path": "server.log", "bytes": 14_747}],
     }
-    return cell | changes
+    return copy.deepcopy(cell | changes)  # so that a test may change what it was given
 
 
 def build_missing(name: str) -> Document:
@@ -227,7 +228,7 @@ def build_results(*cells: Document, **changes: object) -> Document:
         "problems": [],
         "cells": list(cells),
     }
-    return results | changes
+    return copy.deepcopy(results | changes)
 
 
 def build_mixed() -> Document:
