@@ -150,6 +150,7 @@ def run(clone: Path, place: Path, environment: Path) -> Callable[..., Ended]:
                 "GITHUB_REPOSITORY": REPOSITORY,
                 "GITHUB_REPOSITORY_ID": str(REPOSITORY_ID),
                 "RUNNER_E2E_VENV": str(environment),
+                "RUNNER_TEMP": str(files),
                 "INPUT_COMMAND": command,
                 **{f"INPUT_{name.upper().replace('-', '_')}": value for name, value in inputs.items()},
                 **variables,
