@@ -5,11 +5,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from runner_e2e.cell.attempt import Attempt
-from runner_e2e.cell.codex import CodexRequest, check_codex_sandbox, needs_codex_sandbox
+from runner_e2e.cell.codex import check_codex_sandbox, needs_codex_sandbox
 from runner_e2e.cell.command_request import CommandRequest
 from runner_e2e.cell.hidden import paths
 from runner_e2e.cell.planting import standing_in
 from runner_e2e.cell.request import PROJECT
+from runner_e2e.cell.trial_launch import TrialRequest
 from runner_e2e.errors import SandboxUnprovenError
 from runner_e2e.isolation.base import BaseHidden
 from runner_e2e.isolation.layout import STAR
@@ -85,7 +86,7 @@ def check_codex(attempt: Attempt, command: CommandRequest, hidden: BaseHidden) -
     if needs_codex_sandbox(command.traits):
         request = attempt.request
         check_codex_sandbox(
-            CodexRequest(
+            TrialRequest(
                 root=attempt.root.path,
                 project=PROJECT,
                 hide=paths(hidden.required),

@@ -12,13 +12,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from runner_e2e.cell.canaries import TESTS_FILE
-from runner_e2e.cell.codex import CodexRequest, observe_codex_sandbox
 from runner_e2e.cell.codex import Reached as CodexReached
+from runner_e2e.cell.codex import observe_codex_sandbox
 from runner_e2e.cell.decoy import VARIABLE
 from runner_e2e.cell.hidden import harness_places, paths
 from runner_e2e.cell.root import AttemptRoot, create_root, remove_root
+from runner_e2e.cell.trial_launch import TrialRequest
 from runner_e2e.doctor.findings import Unreadable
-from runner_e2e.doctor.privilege_facts import PrivilegeFacts, PrivilegeRequest, observe_privileges
+from runner_e2e.doctor.privilege_facts import PrivilegeFacts, observe_privileges
 from runner_e2e.doctor.reading import attempt
 from runner_e2e.doctor.request import DoctorRequest
 from runner_e2e.errors import UnsupportedHostError
@@ -155,34 +156,26 @@ def standing_in() -> Iterator[tuple[int, str]]:
 def _try_privileges(
     request: DoctorRequest, root: AttemptRoot, hidden: BaseHidden, *, sandboxed: bool
 ) -> PrivilegeFacts:
-    return observe_privileges(
-        PrivilegeRequest(
-            root=root.path,
-            project=request.project,
-            hide=paths(hidden.required),
-            hide_optional=paths(hidden.optional),
-            minimum_abi=request.minimum_abi,
-            levels=request.preset.levels,
-            search=request.environ.get("PATH", ""),
-            sandboxed=sandboxed,
-        )
-    )
+    trial = _plan_trial(request, root, hidden, sandboxed=sandboxed)
+    return observe_privileges(trial, request.environ.get("PATH", ""))
 
 
 def _try_codex(
     request: DoctorRequest, root: AttemptRoot, hidden: BaseHidden, *, sandboxed: bool
 ) -> CodexSandbox:
-    return CodexSandbox(
-        *observe_codex_sandbox(
-            CodexRequest(
-                root=root.path,
-                project=request.project,
-                hide=paths(hidden.required),
-                hide_optional=paths(hidden.optional),
-                minimum_abi=request.minimum_abi,
-                levels=request.preset.levels,
-                sandboxed=sandboxed,
-                timeout_s=_PROBE_S,
-            )
-        )
+    return CodexSandbox(*observe_codex_sandbox(_plan_trial(request, root, hidden, sandboxed=sandboxed)))
+
+
+def _plan_trial(
+    request: DoctorRequest, root: AttemptRoot, hidden: BaseHidden, *, sandboxed: bool
+) -> TrialRequest:
+    return TrialRequest(
+        root=root.path,
+        project=request.project,
+        hide=paths(hidden.required),
+        hide_optional=paths(hidden.optional),
+        minimum_abi=request.minimum_abi,
+        levels=request.preset.levels,
+        sandboxed=sandboxed,
+        timeout_s=_PROBE_S,
     )

@@ -1,32 +1,20 @@
 """Which privileges a launch gets, through set-id programs and sudo too: tried inside a domain and outside."""
 
 import json
-import os
 import secrets
 import shutil
-import signal
 import stat
-import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from runner_e2e.cell.trial_launch import SEARCH, Trial, TrialRequest, prepared_trial
 from runner_e2e.errors import SandboxUnprovenError
-from runner_e2e.evidence.journal import parse_journal
-from runner_e2e.isolation.layout import DURABLE_SESSIONS, RUN_LOGS
-from runner_e2e.launch.install import find_interpreter, install_wrapper, write_configuration
 
 OBSERVER = Path(__file__).parent / "privilege_observer.py"
-TIMEOUT_S = 8.0
 # Programs that usually belong to root and start as root, whoever starts them; each prints a help text.
 SET_ID_NAMES = ("su", "sudo", "mount", "umount", "passwd", "gpasswd", "chsh", "chfn", "pkexec")
-_SEARCH = "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"
 _MOST_PROGRAMS = 4
-_RUN = "doctor"
-_SHELL = """\
-#!/bin/sh
-exec {interpreter} -IS {observer}
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,42 +56,32 @@ class PrivilegeFacts:
     sudo: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class PrivilegeRequest:
-    """An attempt's directory with the production policy, as for a probe; `search` has sudo and its like.
+def observe_privileges(request: TrialRequest, search: str = SEARCH) -> PrivilegeFacts:
+    """Start the observer through the production wrapper and without it; `search` has sudo and its like.
 
-    `sandboxed` false launches without the wrapper, to show what a launcher that does nothing leaves open.
+    Raises RunnerE2EError when no answer can be had.
     """
-
-    root: Path
-    project: Path
-    hide: Sequence[Path]
-    hide_optional: Sequence[Path]
-    minimum_abi: int
-    levels: Mapping[str, str]
-    search: str = _SEARCH
-    sandboxed: bool = True
-    timeout_s: float = TIMEOUT_S
-
-
-def observe_privileges(request: PrivilegeRequest) -> PrivilegeFacts:
-    """Start the observer through the production wrapper and without it.
-
-    Uses `<root>/probe`, which every production launch hides, and removes it. Raises RunnerE2EError when no
-    answer can be had.
-    """
-    root = request.root / "probe"
+    sudo = shutil.which("sudo", path=search)
+    asked: dict[str, object] = {"programs": find_set_id(search), "sudo": sudo}
     try:
-        root.mkdir(mode=0o700)
-        try:
-            return _observe_both(request, root)
-        finally:
-            shutil.rmtree(root, ignore_errors=True)
+        with prepared_trial(request, "doctor", OBSERVER) as trial:
+            outside = _observe(trial, trial.outside, asked)
+            inside = _observe(trial, trial.inside, asked)
+            refused = trial.find_refusal() if request.sandboxed else ""
     except OSError as error:
         raise SandboxUnprovenError(
             f"Privileges could not be tried out: {error.strerror or type(error).__name__}",
             "Check free space and permissions of /var/tmp",
         ) from error
+    if refused:
+        raise SandboxUnprovenError(
+            f"The launch was not made: {refused}", "Read the other findings about isolation"
+        )
+    if outside is None or inside is None:
+        raise SandboxUnprovenError(
+            "An observer of privileges gave no usable answer", "Read the other findings about isolation"
+        )
+    return PrivilegeFacts(outside, inside, sudo)
 
 
 def find_set_id(search: str) -> list[str]:
@@ -121,80 +99,10 @@ def _starts_as_root(program: Path) -> bool:
     return status.st_uid == 0 and bool(status.st_mode & stat.S_ISUID)
 
 
-def _observe_both(request: PrivilegeRequest, root: Path) -> PrivilegeFacts:
-    wrapper = install_wrapper(root, request.project)
-    instance = root / "paperclip-home" / "instances" / "doctor"
-    workspace = instance / "workspaces" / "agent"
-    workspace.mkdir(mode=0o700, parents=True)
-    (root / "s").mkdir(mode=0o700)
-    # As a server does before it starts runnerd: without it a launch sees no workspace.
-    log = instance / RUN_LOGS / "doctor" / workspace.name / f"{_RUN}.ndjson"
-    log.parent.mkdir(mode=0o700, parents=True)
-    log.touch(mode=0o600)
-    observer, shell = root / "bin" / "observer.py", root / "bin" / "doctor-shell"
-    shutil.copyfile(OBSERVER, observer)
-    shell.write_text(_SHELL.format(interpreter=find_interpreter(), observer=observer), encoding="utf-8")
-    shell.chmod(0o755)
-    journal = write_configuration(
-        root,
-        runner=shell,
-        boot=1,
-        instance_parents=[instance.parent],
-        hide=[*request.hide, root / "private"],
-        # Its own root is what the production policy hides; here it has to stay visible.
-        hide_optional=[path for path in request.hide_optional if path != root],
-        minimum_abi=request.minimum_abi,
-        levels=request.levels,
-    )
-    session = f"{instance}/{DURABLE_SESSIONS}/{'0' * 64}/runner"
-    arguments = ["--state-dir", session, "--session-id", "doctor", "--run-id", _RUN]
-    sudo = shutil.which("sudo", path=request.search)
-    asked: dict[str, object] = {"programs": find_set_id(request.search), "sudo": sudo}
-    outside = _observe([shell], workspace, asked, request.timeout_s)
-    inside = _observe(
-        [wrapper if request.sandboxed else shell, *arguments], workspace, asked, request.timeout_s
-    )
-    refused = _find_refusal(journal) if request.sandboxed else ""
-    if refused:
-        raise SandboxUnprovenError(refused, "Read the other findings about isolation")
-    if outside is None or inside is None:
-        raise SandboxUnprovenError(
-            "An observer of privileges gave no usable answer", "Read the other findings about isolation"
-        )
-    return PrivilegeFacts(outside, inside, sudo)
-
-
-def _find_refusal(journal: Path) -> str:
-    records = parse_journal(journal.read_bytes()) if journal.exists() else []
-    refused = [record for record in records if "code" in record]
-    if refused:
-        return f"The launch was refused: {refused[0]['code']}: {refused[0]['message']}"
-    return "" if records else "The launch left no line in the journal"
-
-
-def _observe(
-    command: Sequence[Path | str], workspace: Path, asked: Mapping[str, object], timeout_s: float
-) -> Seen | None:
+def _observe(trial: Trial, command: Sequence[Path | str], asked: Mapping[str, object]) -> Seen | None:
     nonce = secrets.token_hex(16)
-    try:
-        with subprocess.Popen(
-            [os.fspath(word) for word in command],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            cwd=workspace,
-            env={"PATH": _SEARCH, "LANG": "C.UTF-8", "HOME": os.devnull},
-            start_new_session=True,
-        ) as process:
-            try:
-                answer, _ = process.communicate(json.dumps({"nonce": nonce, **asked}).encode(), timeout_s)
-            except BaseException:
-                # Also when the doctor is stopped: what was started holds its pipes.
-                os.killpg(process.pid, signal.SIGKILL)
-                raise
-    except (subprocess.TimeoutExpired, OSError):
-        return None
-    return parse_seen(answer, nonce)
+    answer = trial.ask(command, json.dumps({"nonce": nonce, **asked}).encode())
+    return None if answer is None else parse_seen(answer, nonce)
 
 
 def parse_seen(answer: bytes, nonce: str) -> Seen | None:

@@ -1,6 +1,6 @@
 """Try Codex's sandbox as a cell does, with the project tree that is asked for; print one JSON line.
 
-Usage: codex_driver.py REQUEST, a JSON object: `project`, `root` of the attempt, and what `CodexRequest` may
+Usage: codex_driver.py REQUEST, a JSON object: `project`, `root` of the attempt, and what `TrialRequest` may
 have besides. It decides no expectation.
 """
 
@@ -14,9 +14,10 @@ def main(argv: list[str]) -> int:
     project, root = Path(request["project"]), Path(request["root"])
     sys.path.insert(0, str(project / "lib"))
     from runner_e2e.cell import codex  # noqa: PLC0415 - from the tree that is asked for
+    from runner_e2e.cell.trial_launch import TrialRequest  # noqa: PLC0415 - the same
     from runner_e2e.errors import RunnerE2EError  # noqa: PLC0415 - the same
 
-    asked = codex.CodexRequest(
+    asked = TrialRequest(
         root=root,
         project=project,
         hide=[root / "private"],

@@ -1,7 +1,7 @@
 """Try privileges out as the doctor does, with the project tree that is asked for; print one JSON line.
 
 Usage: privilege_driver.py REQUEST, a JSON object: `project`, `root` of the attempt, and what
-`PrivilegeRequest` may have besides. It decides no expectation.
+`TrialRequest` may have besides, and `search`. It decides no expectation.
 """
 
 import dataclasses
@@ -14,10 +14,12 @@ def main(argv: list[str]) -> int:
     request = json.loads(argv[0])
     project, root = Path(request.pop("project")), Path(request.pop("root"))
     sys.path.insert(0, str(project / "lib"))
-    from runner_e2e.doctor import privilege_facts  # noqa: PLC0415 - from the tree that is asked for
+    from runner_e2e.cell.trial_launch import TrialRequest  # noqa: PLC0415 - from the tree that is asked for
+    from runner_e2e.doctor import privilege_facts  # noqa: PLC0415 - the same
     from runner_e2e.errors import RunnerE2EError  # noqa: PLC0415 - the same
 
-    asked = privilege_facts.PrivilegeRequest(
+    search = request.pop("search")
+    asked = TrialRequest(
         root=root,
         project=project,
         hide=[root / "private"],
@@ -25,7 +27,7 @@ def main(argv: list[str]) -> int:
         **{"minimum_abi": 6, "levels": {}, **request},
     )
     try:
-        said = dataclasses.asdict(privilege_facts.observe_privileges(asked))
+        said = dataclasses.asdict(privilege_facts.observe_privileges(asked, search))
     except RunnerE2EError as error:
         said = {"error": type(error).__name__, "problem": error.problem}
     print(json.dumps(said | {"left": sorted(path.name for path in root.iterdir())}))
