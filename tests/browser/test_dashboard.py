@@ -186,3 +186,21 @@ def test_refused_artifacts_are_listed(open_dashboard: OpenDashboard) -> None:
     section = page.get_by_role("region", name="Refused artifacts")
     expect(section).to_contain_text("1 artifact was refused")
     expect(section.get_by_role("row").nth(1)).to_contain_text("symlink")
+
+
+def test_artifacts_that_do_not_count_are_told_without_a_problem(open_dashboard: OpenDashboard) -> None:
+    page = open_dashboard(build_results(build_cell(), ignored=["runner-e2e-7-1-gone", "runner-e2e-7-1-too"]))
+
+    expect(page.locator("#problems")).to_contain_text("2 artifacts of earlier attempts did not count")
+    expect(page.locator("#problems table")).to_have_count(0)
+
+
+def test_a_cell_that_was_shortened_says_so(open_dashboard: OpenDashboard) -> None:
+    whole, cut = build_cell(), build_cell("chat.opus.local.turns.six", shortened=True)
+    page = open_dashboard(build_results(whole, cut))
+
+    open_cell(page, cut["name"])
+    expect(page.get_by_role("dialog")).to_contain_text("tables and texts are cut")
+    page.keyboard.press("Escape")
+    open_cell(page, whole["name"])
+    expect(page.get_by_role("dialog")).not_to_contain_text("tables and texts are cut")

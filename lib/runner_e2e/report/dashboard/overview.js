@@ -78,19 +78,22 @@ function campaignFacts({ campaign, totals, generatedAt }) {
   ]);
 }
 
-function drawProblems({ problems }) {
-  if (!problems.length) return;
+function drawProblems({ problems, ignored = [] }) {
+  if (!problems.length && !ignored.length) return;
   const section = document.getElementById("problems");
   section.hidden = false;
   fill(
     section,
-    el("h2", { id: "problems-title" }, "Refused artifacts"),
-    el("p", { class: "hint" }, `${count(problems.length, "artifact was", "artifacts were")} refused in whole or in part. What is refused is never counted as a pass.`),
-    table({
-      caption: "What was refused, and why",
-      head: ["Artifact", "Why", "What happened"],
-      rows: problems.map((problem) => [{ head: true, value: code(problem.artifact) }, code(problem.code), problem.message]),
-    }),
+    el("h2", { id: "problems-title" }, problems.length ? "Refused artifacts" : "Artifacts that do not count"),
+    problems.length ? [
+      el("p", { class: "hint" }, `${count(problems.length, "artifact was", "artifacts were")} refused in whole or in part. What is refused is never counted as a pass.`),
+      table({
+        caption: "What was refused, and why",
+        head: ["Artifact", "Why", "What happened"],
+        rows: problems.map((problem) => [{ head: true, value: code(problem.artifact) }, code(problem.code), problem.message]),
+      }),
+    ] : null,
+    ignored.length ? el("p", { class: "hint" }, `${count(ignored.length, "artifact", "artifacts")} of earlier attempts did not count: no cell of the plan left them.`) : null,
   );
 }
 

@@ -6,6 +6,7 @@ function drawSheet(cell, details, step) {
   const parts = details
     ? [
         outcomeFacts(cell),
+        details.shortened ? el("p", { class: "notice" }, "This cell left more than a report can show: tables and texts are cut. The whole is in its artifact.") : null,
         attemptPart(details),
         earlierPart(details),
         matcherPart(details),
