@@ -62,12 +62,15 @@ def _report(environ: Mapping[str, str], surface: ActionSurface) -> int:
     run, attempt = read_run_id(environ), read_attempt_number(environ)
     planned = find_planned(inputs.artifacts, inputs.prefix, run, attempt, inputs.rows)
     planned = replace(planned, target_sha=choose_target(planned.target_sha, inputs.target_sha))
-    about = build_about(inputs, planned, environ, now())
     names = frozenset(cell.name for cell in planned.cells)
-    latest = find_latest_attempts(inputs.token, environ, run, attempt, names)
+    jobs = find_latest_attempts(inputs.token, environ, run, attempt, names)
+    about = build_about(inputs, planned, environ, now())
+    about = about if jobs is None else replace(about, failed_jobs=jobs.failed)
     surface.line(f"Merging what {len(names)} cells left")
     redactor = Redactor([] if inputs.token is None else [inputs.token])
-    document = merge_campaign(inputs.artifacts, planned, about, latest, redactor)
+    document = merge_campaign(
+        inputs.artifacts, planned, about, None if jobs is None else jobs.attempts, redactor
+    )
     files = build_report(document, read_screenshots(inputs.artifacts, document))
     directory = _make_directory(environ, surface)
     write_files(directory, files.contents)

@@ -83,7 +83,7 @@ def plan_cells(*names: str, **changes: object) -> Planned:
     return read_plan(json.dumps(build_plan(*names, **changes)).encode())
 
 
-def describe_campaign(attempt: int = 1, **changes: str | int | None) -> CampaignAbout:
+def describe_campaign(attempt: int = 1, **changes: str | int | frozenset[str] | None) -> CampaignAbout:
     """Return what a campaign is about."""
     about: Record = {
         "run": RUN,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import json
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 import jsonschema_rs
 import pytest
@@ -21,10 +22,12 @@ from unit.authorized_run import ACTOR_ID, ALLOWED, DISPATCH, ENVIRON, OTHER_ID
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from http.server import BaseHTTPRequestHandler
     from pathlib import Path
 
 TOKEN = "ghs_a-secret-token"
 HUBOT = answer(200, {"login": "Hubot", "id": OTHER_ID})
+JOBS = f"/repos/{ENVIRON['GITHUB_REPOSITORY']}/actions/runs/1/jobs"
 
 PASSES = "questions.scripted.local.question.answered"
 FLAKY = "isolation.scripted.local.one-agent"
@@ -32,8 +35,29 @@ FAILS = "writing.scripted.local.report.counted"
 KILLED = "restarts.scripted.local.boots.three"
 CELLS = (PASSES, FLAKY, FAILS, KILLED)
 
+# What the platform would say of the jobs when the last one asks.
+ENDS = {PASSES: "success", FLAKY: "success", FAILS: "failure", KILLED: "failure", "report": None}
+
 # What the agent writes is right; what the catalog asks for is not.
 RIGHT, WRONG = "The task has 9 words.", "The task has 8 words."
+
+
+def reply(handler: BaseHTTPRequestHandler) -> None:
+    """Answer who Hubot is, and how the jobs ended."""
+    if not handler.path.startswith(JOBS):
+        HUBOT(handler)
+        return
+    rows = [
+        {
+            "id": number,
+            "name": name,
+            "run_attempt": 1,
+            "started_at": "2026-11-29T08:00:00Z",
+            "conclusion": end,
+        }
+        for number, (name, end) in enumerate(ENDS.items(), 1)
+    ]
+    answer(200, {"total_count": len(rows), "jobs": rows})(handler)
 
 
 def perform_chain(
@@ -100,13 +124,14 @@ def read_results(done: Performance) -> dict[str, Any]:
 def test_a_campaign_with_every_trouble_is_reported_as_it_was(
     prepared: Path, place: Path, environment: Path, disturbed: tuple[Disturbance, Disturbance]
 ) -> None:
-    with serving(HUBOT) as api:
+    with serving(reply) as api:
         done = perform_chain(prepared, place, environment, api, ALLOWED)
 
     assert all(one.killed for one in disturbed), done.log
     assert done.exit_code != 0
-    # Each job asked who started it: before the plan once, and each cell once more.
-    assert [path for path, _ in api.requests] == ["/users/hubot"] * 5
+    # Each job asked who started it: before the plan once, and each cell once more. Then how they ended.
+    paths = [urlsplit(path).path for path, _ in api.requests]
+    assert paths == ["/users/hubot"] * 5 + [JOBS]
     planned = read_record(place, "plan.json")
     assert (planned["cell-count"], planned["artifact-name"]) == ("4", "runner-e2e-plan-1-1")
     cells = {name: read_record(place, f"cell-{name}.json") for name in CELLS}

@@ -27,14 +27,15 @@ TOKEN = "ghs_a-secret-token"
 PLAN = build_true_plan(CELL, OTHER)
 JOBS = f"/repos/octo/app/actions/runs/{RUN}/jobs"
 DEADLINE_S = 60
+STARTS = f"/repos/octo/app/actions/runs/{RUN}/attempts/2"
 FIRST, SECOND = "2026-11-29T08:00:00Z", "2026-11-29T09:00:00Z"
 # The second attempt ran OTHER again; CELL's row in it is carried over.
 ROWS = [
-    {"id": 1, "name": CELL, "run_attempt": 1, "started_at": FIRST},
-    {"id": 2, "name": OTHER, "run_attempt": 1, "started_at": FIRST},
-    {"id": 3, "name": CELL, "run_attempt": 2, "started_at": FIRST},
-    {"id": 4, "name": OTHER, "run_attempt": 2, "started_at": "2026-11-29T09:00:07Z"},
-    {"id": 5, "name": "report", "run_attempt": 2, "started_at": None},
+    {"id": 1, "name": CELL, "run_attempt": 1, "started_at": FIRST, "conclusion": "success"},
+    {"id": 2, "name": OTHER, "run_attempt": 1, "started_at": FIRST, "conclusion": "failure"},
+    {"id": 3, "name": CELL, "run_attempt": 2, "started_at": FIRST, "conclusion": "success"},
+    {"id": 4, "name": OTHER, "run_attempt": 2, "started_at": "2026-11-29T09:00:07Z", "conclusion": "success"},
+    {"id": 5, "name": "report", "run_attempt": 2, "started_at": None, "conclusion": None},
 ]
 
 
@@ -45,7 +46,7 @@ def reply(handler: BaseHTTPRequestHandler) -> None:
         asked = (query["filter"], query["page"])
         rows = ROWS if asked == (["all"], ["1"]) else []
         answer(200, {"total_count": len(ROWS), "jobs": rows})(handler)
-    elif path == f"/repos/octo/app/actions/runs/{RUN}/attempts/2":
+    elif path == STARTS:
         answer(200, {"run_attempt": 2, "run_started_at": SECOND})(handler)
     else:
         answer(404, {"message": "Not Found"})(handler)
@@ -125,7 +126,7 @@ def test_a_cell_counts_by_the_attempt_that_ran_it_and_its_earlier_failure_is_his
     assert (earlier["runAttempt"], earlier["failureClass"]) == (1, "candidate_failure")
     assert [urlsplit(path).path for path, _ in api.requests] == [
         JOBS,
-        f"/repos/octo/app/actions/runs/{RUN}/attempts/2",
+        STARTS,
     ]
 
 
@@ -166,15 +167,43 @@ def test_an_api_that_refuses_ends_the_report_with_what_is_missing(step: Step) ->
     assert step.outputs == {}
 
 
-def test_the_first_attempt_asks_nothing(step: Step) -> None:
+def test_the_first_attempt_asks_nothing_without_a_token(step: Step) -> None:
+    write_artifact(step.artifacts, CELL, 1)
+    write_artifact(step.artifacts, OTHER, 1)
+
+    with serving(reply) as api:
+        status, log = step.run(api, GITHUB_RUN_ATTEMPT="1", INPUT_GITHUB_TOKEN="")
+
+    assert status == 0, log
+    assert api.requests == []
+
+
+def test_a_pass_that_somebody_uploaded_for_a_cell_whose_job_failed_is_refused(step: Step) -> None:
     write_artifact(step.artifacts, CELL, 1)
     write_artifact(step.artifacts, OTHER, 1)
 
     with serving(reply) as api:
         status, log = step.run(api, GITHUB_RUN_ATTEMPT="1")
 
-    assert status == 0, log
-    assert api.requests == []
+    assert status == 3, log
+    assert step.outputs["verdict"] == "infrastructure"
+    assert (step.cells()[OTHER]["source"], step.cells()[CELL]["status"]) == ("rejected", "passed")
+    assert [urlsplit(path).path for path, _ in api.requests] == [JOBS]
+
+
+def test_a_plan_that_was_made_again_is_of_cells_that_ran_again(step: Step) -> None:
+    write_plan(step.artifacts, build_true_plan(CELL, OTHER, attempt=2), 2)
+    write_artifact(step.artifacts, CELL, 1)
+    write_artifact(step.artifacts, OTHER, 2)
+    write_artifact(step.artifacts, "chat.opus.local.planned-no-more", 1)
+
+    with serving(reply) as api:
+        status, log = step.run(api)
+
+    assert status == 3, log
+    assert (step.cells()[CELL]["source"], step.cells()[OTHER]["status"]) == ("missing", "passed")
+    results = json.loads(Path(step.outputs["upload-path"], "results.json").read_bytes())
+    assert (results["problems"], len(results["ignored"])) == ([], 1)
 
 
 def test_cells_of_another_commit_than_target_sha_are_refused_though_the_plan_names_none(step: Step) -> None:
@@ -185,7 +214,9 @@ def test_cells_of_another_commit_than_target_sha_are_refused_though_the_plan_nam
     write_artifact(step.artifacts, OTHER, 1, {"cell.json": build_record(OTHER, targetSha="cd" * 20)})
 
     with serving(reply) as api:
-        status, log = step.run(api, GITHUB_RUN_ATTEMPT="1", INPUT_TARGET_SHA=PLAN["targetSha"])
+        status, log = step.run(
+            api, GITHUB_RUN_ATTEMPT="1", INPUT_GITHUB_TOKEN="", INPUT_TARGET_SHA=PLAN["targetSha"]
+        )
 
     assert status == 3, log
     assert step.cells()[OTHER]["source"] == "rejected"
@@ -200,8 +231,8 @@ def test_by_hand_the_report_lies_here_and_the_plan_is_taken_at_its_word(step: St
     here = step.artifacts.parent / "runner-e2e-report"
 
     with serving(reply) as api:
-        status, log = step.run(api, GITHUB_RUN_ATTEMPT="1", **by_hand)
-        again, _ = step.run(api, GITHUB_RUN_ATTEMPT="1", **by_hand)
+        status, log = step.run(api, GITHUB_RUN_ATTEMPT="1", INPUT_GITHUB_TOKEN="", **by_hand)
+        again, _ = step.run(api, GITHUB_RUN_ATTEMPT="1", INPUT_GITHUB_TOKEN="", **by_hand)
 
     assert status == 3, log
     assert "verdict: infrastructure" in log

@@ -11,13 +11,20 @@ from hypothesis import strategies as st
 
 from runner_e2e.actions.github_client import GitHubClient
 from runner_e2e.actions.github_waiting import Clock
-from runner_e2e.actions.latest_attempts import PAGE_ROWS, JobRow, ask_latest, find_cell, find_latest
+from runner_e2e.actions.latest_attempts import (
+    PAGE_ROWS,
+    JobRow,
+    LastJobs,
+    ask_latest,
+    find_cell,
+    find_latest,
+)
 from runner_e2e.actions.report_context import find_latest_attempts
 from runner_e2e.errors import InputError, RunnerE2EError, TransientInfrastructureError
 from runner_e2e.plan.target import Repository
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
 TOKEN = "ghs_" + "x1Y2" * 9
 HOME = Repository(7, "octo/app", "")
@@ -46,7 +53,11 @@ def answer(api: responses.RequestsMock, *jobs: dict[str, Any], **starts: str) ->
         api.get(f"{RUN}/attempts/{number}", json={"run_attempt": number, "run_started_at": start})
 
 
-def ask(attempt: int, *names: str) -> dict[str, int]:
+def ask(attempt: int, *names: str) -> Mapping[str, int]:
+    return ask_all(attempt, *names).attempts
+
+
+def ask_all(attempt: int, *names: str) -> LastJobs:
     clock = Clock(lambda _: None, lambda: 0.0, lambda: 0.0, lambda: 0.0)
     with GitHubClient("https://api.github.com", TOKEN, clock) as client:
         return ask_latest(client, HOME, "77", attempt, names or (A, B))
@@ -174,9 +185,57 @@ def test_a_token_that_may_not_read_jobs_is_told_what_it_lacks(api: responses.Req
         ask(2)
 
 
-def test_in_the_first_attempt_nothing_is_asked() -> None:
+@pytest.mark.parametrize(
+    ("rows", "failed"),
+    [
+        pytest.param([job(A), job(B, conclusion="failure")], {B}, id="failed"),
+        pytest.param([job(A, conclusion="skipped"), job(B, conclusion="cancelled")], {A, B}, id="never-ran"),
+        pytest.param([job(A, conclusion="failure"), job(A, 2, SECOND), job(B)], set(), id="ran-again"),
+        pytest.param([job(A), job(A, 2, SECOND, conclusion="timed_out"), job(B)], {A}, id="failed-again"),
+        pytest.param([job(A), job(B), job(B, 2, FIRST, conclusion="failure")], {B}, id="carried-over"),
+        pytest.param([job(A), job(A, id=9, conclusion="failure"), job(B)], {A}, id="two-jobs-of-a-name"),
+        pytest.param([job(A), job(B, conclusion=None)], set(), id="not-told"),
+    ],
+)
+def test_a_cell_whose_last_job_did_not_succeed_is_told_of(
+    api: responses.RequestsMock, rows: list[dict[str, Any]], failed: set[str]
+) -> None:
+    starts = {"a2": SECOND} if any(row["run_attempt"] == 2 for row in rows) else {}
+    answer(api, *rows, **starts)
+
+    assert ask_all(2).failed == failed
+
+
+def test_rows_of_one_id_in_two_attempts_are_two_rows(api: responses.RequestsMock) -> None:
+    answer(api, job(A, id=1), job(A, 2, FIRST, id=1), job(B, id=2), a2=SECOND)
+
+    assert ask(2) == {A: 1, B: 1}
+
+
+def test_a_page_that_counts_fewer_jobs_than_one_before_hides_none(api: responses.RequestsMock) -> None:
+    names = [f"core.p.local.case-{number}" for number in range(PAGE_ROWS)]
+    rows = [job(name, id=number + 1) for number, name in enumerate(names)]
+    later = [job(A, conclusion="failure", id=PAGE_ROWS + 1)]
+    for page, total, jobs in ((1, 2 * PAGE_ROWS + 1, rows), (2, 1, later), (3, 1, [])):
+        query = {"filter": "all", "per_page": "100", "page": str(page)}
+        api.get(
+            f"{RUN}/jobs",
+            json={"total_count": total, "jobs": jobs},
+            match=[responses.matchers.query_param_matcher(query)],
+        )
+
+    with pytest.raises(TransientInfrastructureError, match="101 of the 201 jobs"):
+        ask(1, A, *names)
+
+
+def test_in_the_first_attempt_nothing_is_asked_without_a_token() -> None:
     assert find_latest_attempts(None, ENVIRON, "77", 1, {A}) is None
-    assert find_latest_attempts(TOKEN, ENVIRON, "77", 1, {A}) is None
+
+
+def test_in_the_first_attempt_it_is_asked_how_the_jobs_ended(api: responses.RequestsMock) -> None:
+    answer(api, job(A, conclusion="failure"))
+
+    assert find_latest_attempts(TOKEN, ENVIRON, "77", 1, {A, B}) == LastJobs({A: 1}, frozenset({A}))
 
 
 def test_later_attempts_without_a_token_are_refused() -> None:
@@ -187,7 +246,7 @@ def test_later_attempts_without_a_token_are_refused() -> None:
 def test_the_repositorys_id_saves_a_request(api: responses.RequestsMock) -> None:
     answer(api, job(A, 2, SECOND), a2=SECOND)
 
-    assert find_latest_attempts(TOKEN, ENVIRON, "77", 2, {A}) == {A: 2}
+    assert find_latest_attempts(TOKEN, ENVIRON, "77", 2, {A}) == LastJobs({A: 2}, frozenset())
     assert len(api.calls) == 2
 
 
@@ -199,7 +258,7 @@ def test_without_its_id_the_repository_is_asked_for(api: responses.RequestsMock)
     answer(api, job(A, 2, SECOND), a2=SECOND)
 
     environ = {"GITHUB_REPOSITORY": "octo/app"}
-    assert find_latest_attempts(TOKEN, environ, "77", 2, {A}) == {A: 2}
+    assert find_latest_attempts(TOKEN, environ, "77", 2, {A}) == LastJobs({A: 2}, frozenset())
 
 
 @pytest.mark.parametrize("run", ["local", "", "7/../8", "0", "7?x=1"])

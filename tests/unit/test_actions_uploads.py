@@ -1,5 +1,7 @@
 """What `plan` and `report` upload from: fresh directories, and names that the artifact service takes."""
 
+import resource
+import signal
 from pathlib import Path
 
 import pytest
@@ -51,6 +53,20 @@ def test_files_are_written_and_none_is_replaced(tmp_path: Path) -> None:
 def test_a_file_that_cannot_be_written_is_told(tmp_path: Path) -> None:
     with pytest.raises(RunnerE2EError, match="a cannot be written"):
         write_files(tmp_path / "missing", {"a": b"1"})
+
+
+def test_of_a_file_that_was_not_written_to_its_end_nothing_is_left(tmp_path: Path) -> None:
+    limit = resource.getrlimit(resource.RLIMIT_FSIZE)
+    usual = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, limit[1]))
+    try:
+        with pytest.raises(RunnerE2EError, match="b cannot be written"):
+            write_files(tmp_path, {"a": b"1", "b": b"2" * 5000})
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limit)
+        signal.signal(signal.SIGXFSZ, usual)
+
+    assert [path.name for path in tmp_path.iterdir()] == ["a"]
 
 
 def test_a_link_is_not_written_through(tmp_path: Path) -> None:

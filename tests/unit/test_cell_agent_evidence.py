@@ -229,6 +229,16 @@ def test_conditions_hold_for_files_of_the_workspace_and_for_comments(root: Attem
         "matchers[6] (file_contains empty)",
         "matchers[7] (message_contains)",
     ]
+    assert [(row["index"], row["kind"], row["passed"], row["detail"]) for row in run.matchers] == [
+        (0, "file_exists", True, "plan.md"),
+        (1, "file_exists", True, "empty"),
+        (2, "file_contains", True, "plan.md"),
+        (3, "message_contains", True, ""),
+        (4, "file_exists", False, "missing"),
+        (5, "file_contains", False, "plan.md"),
+        (6, "file_contains", False, "empty"),
+        (7, "message_contains", False, ""),
+    ]
 
 
 @pytest.mark.parametrize("kind", ["directory", "fifo", "symlink", "dangling", "loop"])

@@ -175,6 +175,13 @@ def grow_record(artifact: Path) -> None:
     write_manifest(artifact)
 
 
+def repeat_record(artifact: Path) -> None:
+    for number in range(1, 4):
+        (artifact / f"attempt-{number}").mkdir()
+        (artifact / f"attempt-{number}" / "spending.json").write_bytes(b" " * (6 << 20) + b"[]")
+    write_manifest(artifact)
+
+
 @pytest.mark.parametrize(
     ("spoil", "code"),
     [
@@ -202,6 +209,7 @@ def grow_record(artifact: Path) -> None:
         pytest.param(replace_record(b'{"a": NaN}'), "no-json", id="no-number"),
         pytest.param(replace_record(b" " * (MOST_RECORD_BYTES + 1)), "too-large", id="endless-record"),
         pytest.param(grow_record, "too-large", id="200-mib"),
+        pytest.param(repeat_record, "too-large", id="many-large-records"),
     ],
 )
 def test_what_no_cell_uploads_is_refused(spoil: Callable[[Path], object], code: str, tmp_path: Path) -> None:

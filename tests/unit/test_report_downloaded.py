@@ -19,8 +19,10 @@ OTHER = "chat.opus.local.turns.six"
 UPPER = "chat.opus.local.Turns.six"
 
 
-def look(directory: Path, *cells: str, attempt: int = 1, prefix: str = PREFIX) -> Downloaded:
-    naming = Naming(prefix, RUN, attempt)
+def look(
+    directory: Path, *cells: str, attempt: int = 1, prefix: str = PREFIX, planned: int = 1
+) -> Downloaded:
+    naming = Naming(prefix, RUN, attempt, planned)
     descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
     try:
         return list_artifacts(descriptor, naming, dict.fromkeys(cells or (CELL, OTHER), attempt))
@@ -71,6 +73,33 @@ def test_that_is_so_where_names_have_to_be_mapped(tmp_path: Path) -> None:
         (tmp_path / build_artifact_name("my/e2e", kind, RUN, "1")).mkdir()
 
     assert look(tmp_path, prefix="my/e2e") == Downloaded()
+
+
+@pytest.mark.parametrize("prefix", [PREFIX, "my/e2e"])
+@pytest.mark.parametrize("dropped", ["a.b.local.c", "a.b.local." + "x" * 400])
+def test_what_cells_left_before_they_were_planned_anew_without_them_is_ignored(
+    prefix: str, dropped: str, tmp_path: Path
+) -> None:
+    names = {attempt: build_artifact_name(prefix, RUN, str(attempt), dropped) for attempt in (1, 2, 3)}
+    for name in names.values():
+        (tmp_path / name).mkdir()
+
+    found = look(tmp_path, prefix=prefix, attempt=3, planned=3)
+
+    assert found.ignored == [names[1], names[2]]
+    assert [(one.artifact, one.code) for one in found.problems] == [(names[3], "unknown-name")]
+    assert look(tmp_path, prefix=prefix, attempt=3).ignored == []
+
+
+def test_what_is_no_artifact_at_all_is_told_of_whatever_attempt_it_claims(tmp_path: Path) -> None:
+    (tmp_path / name_artifact("a.b.local.c", 1)).symlink_to("/etc")
+    (tmp_path / name_artifact("a.b.local.c", 2)).touch()
+    (tmp_path / f"{PREFIX}-8-1-a.b.local.c").mkdir()
+
+    found = look(tmp_path, attempt=3, planned=3)
+
+    assert found.ignored == []
+    assert {one.code for one in found.problems} == {"symlink", "file", "unknown-name"}
 
 
 def test_cells_that_differ_in_case_only_are_two_cells(tmp_path: Path) -> None:

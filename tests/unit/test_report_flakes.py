@@ -134,6 +134,11 @@ def test_the_surest_flakes_come_first() -> None:
             campaign(1, build_cell(), repository=None, run="another"),
             id="one-execution-of-a-cell",
         ),
+        pytest.param(
+            campaign(1, build_cell(), repository=None, run="77"),
+            campaign(2, build_cell(), repository=None, run="77"),
+            id="a-run-whose-repository-is-not-told",
+        ),
     ],
 )
 def test_a_campaign_that_is_there_twice_is_refused(first: Campaign, second: Campaign) -> None:

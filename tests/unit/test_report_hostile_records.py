@@ -22,6 +22,7 @@ from artifact_samples import (
     plan_cells,
     write_artifact,
 )
+from runner_e2e.evidence.record_rules import check_cell
 from runner_e2e.evidence.redaction import Redactor
 from runner_e2e.report.artifact import Content, RefusedArtifactError
 from runner_e2e.report.cell_result import Place, build_cell, build_rejected, describe_earlier
@@ -140,3 +141,10 @@ def test_any_bytes_in_any_file_give_a_valid_document(
     verdict = document["verdict"]
     assert isinstance(verdict, dict)
     assert verdict["exitCode"] == EXIT_CODES[verdict["word"]]
+
+
+def test_of_endless_attempts_that_are_none_the_first_are_told() -> None:
+    found = check_cell(build_record(attempts=[{}] * 100_000))
+
+    assert 0 < len(found) < 200
+    assert set(found) == set(check_cell(build_record(attempts=[{}])))

@@ -39,7 +39,7 @@ def read(document: Document) -> list[TestSuite]:
 
 
 def only(document: Document) -> TestCase:
-    (suite,) = read(build_results(document))
+    suite, *_ = read(build_results(document))
     (case,) = suite
     assert isinstance(case, TestCase)
     return case
@@ -188,6 +188,17 @@ def test_a_campaign_that_did_not_pass_is_never_all_green(word: str) -> None:
     (case,) = report
     assert (report.name, case.name, case.result[0].type) == ("report", "campaign", word)
     assert case.result[0].text == "Why."
+
+
+def test_a_campaign_that_lost_cells_is_not_green_by_what_it_skipped() -> None:
+    lost = build_cell("chat.opus.local.b", status="not_run", failureClass="not_run", exitCode=4)
+    document = build_results(
+        build_cell(), lost, verdict={"word": "coverage-lost", "exitCode": 4, "reasons": ["Why."]}
+    )
+
+    *_, report = read(document)
+
+    assert [(case.name, case.result[0].type) for case in report] == [("campaign", "coverage-lost")]
 
 
 def test_refused_artifacts_are_an_error_of_the_campaign() -> None:

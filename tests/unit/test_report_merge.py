@@ -395,6 +395,8 @@ def test_of_many_problems_the_first_are_told_and_the_rest_counted(tmp_path: Path
         "code": "more",
         "message": "101 more artifacts were refused.",
     }
+    assert document["verdict"]["reasons"][-1].startswith("1,100 problems with artifacts: unknown-0000")
+    assert document["verdict"]["reasons"][-1].endswith(" and 1095 more.")
 
 
 def test_behind_a_key_an_artifact_names_nothing(tmp_path: Path) -> None:

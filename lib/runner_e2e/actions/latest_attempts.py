@@ -1,11 +1,13 @@
-"""Which attempt of the workflow run each cell's job last really ran in, as GitHub's API tells it.
+"""Which attempt of the workflow run each cell's job last really ran in, and how, as GitHub's API tells it.
 
 A re-run of failed jobs lists the others again as jobs of the new attempt; those began before it. An artifact
-of an attempt in which its job did not run last is history, however green.
+of an attempt in which its job did not run last is history, however green. And an artifact can be uploaded by
+whatever took the token of a job, while the end of a job is the platform's own word.
 """
 
 import re
 from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Annotated
 
 from pydantic import AwareDatetime, Field
@@ -25,12 +27,13 @@ _CALLED = " / "
 
 
 class JobRow(Answer):
-    """One job in one attempt of a run; without a start it never got a runner."""
+    """One job in one attempt of a run: without a start it got no runner, without a conclusion it runs."""
 
     id: Annotated[int, Field(ge=1)]
     name: str
     run_attempt: Annotated[int, Field(ge=1)]
     started_at: AwareDatetime | None
+    conclusion: str | None = None
 
 
 class JobsAnswer(Answer):
@@ -47,10 +50,18 @@ class AttemptAnswer(Answer):
     run_started_at: AwareDatetime
 
 
+@dataclass(frozen=True, slots=True)
+class LastJobs:
+    """The attempt in which each cell's job last ran, and the cells whose job then did not succeed."""
+
+    attempts: Mapping[str, int]
+    failed: frozenset[str]
+
+
 def ask_latest(
     client: GitHubClient, repository: Repository, run: str, attempt: int, names: Collection[str]
-) -> dict[str, int]:
-    """Return for each cell the attempt its job last ran in; a cell that has no job is not in it.
+) -> LastJobs:
+    """Return what is known of the cells' jobs; a cell that has no job is not among `attempts`.
 
     One request per hundred jobs, and one for each attempt after the first.
     """
@@ -65,7 +76,7 @@ def ask_latest(
             f"None of the {len(rows)} jobs of this run has the name of a cell",
             "Name the matrix job ${{ matrix.key || matrix.executionId }}",
         )
-    return latest
+    return LastJobs(latest, find_failed(rows, starts, latest))
 
 
 def find_latest(
@@ -81,6 +92,19 @@ def find_latest(
         if name is not None:
             latest[name] = max(_find_attempt(row, starts), latest.get(name, 0))
     return latest
+
+
+def find_failed(
+    rows: Iterable[JobRow], starts: Mapping[int, AwareDatetime], latest: Mapping[str, int]
+) -> frozenset[str]:
+    """Return the cells of which a job of their latest attempt ended otherwise than in success."""
+    failed = set()
+    for row in rows:
+        name = find_cell(row.name, latest)
+        ended_badly = row.conclusion not in (None, "success")
+        if name is not None and ended_badly and _find_attempt(row, starts) == latest[name]:
+            failed.add(name)
+    return frozenset(failed)
 
 
 def _find_attempt(row: JobRow, starts: Mapping[int, AwareDatetime]) -> int:
@@ -99,14 +123,14 @@ def find_cell(job: str, names: Collection[str]) -> str | None:
 def _ask_jobs(client: GitHubClient, repository: Repository, run: str) -> list[JobRow]:
     """Return all jobs of all attempts; fewer than the API counts are an error."""
     subject = f"jobs of run {run} of {repository.full_name}"
-    found: dict[int, JobRow] = {}
+    found: dict[tuple[int, int], JobRow] = {}
     page, total = 1, 1
     while (page - 1) * PAGE_ROWS < total:
         path = f"/actions/runs/{run}/jobs?filter=all&per_page={PAGE_ROWS}&page={page}"
         body = client.ask_inside(repository, path, subject, permission=PERMISSION)
         answer = read_answer(JobsAnswer, body, subject)
-        total = answer.total_count
-        found |= {row.id: row for row in answer.jobs}
+        total = max(total, answer.total_count)
+        found |= {(row.id, row.run_attempt): row for row in answer.jobs}
         page += 1
     if len(found) < total:
         raise TransientInfrastructureError(

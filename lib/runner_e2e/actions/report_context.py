@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from runner_e2e.actions.artifact import read_run_id
 from runner_e2e.actions.github_client import GitHubClient
 from runner_e2e.actions.github_transport import DEFAULT_API_URL
-from runner_e2e.actions.latest_attempts import ask_latest
+from runner_e2e.actions.latest_attempts import LastJobs, ask_latest
 from runner_e2e.actions.report_inputs import ReportInputs
 from runner_e2e.actions.uploads import read_attempt_number
 from runner_e2e.errors import InputError
@@ -58,12 +58,13 @@ def choose_target(planned: str | None, given: str | None) -> str | None:
 
 def find_latest_attempts(
     token: str | None, environ: Mapping[str, str], run: str, attempt: int, names: Collection[str]
-) -> dict[str, int] | None:
-    """Return the attempt that counts for each cell; None in the first one, where no other can.
+) -> LastJobs | None:
+    """Return which attempt counts for each cell, and whose job failed; None where nobody can be asked.
 
-    Later ones need the API: without it, a cell that left nothing this time would pass by what it left before.
+    Attempts after the first need the API: without it, a cell that left nothing this time would pass by what
+    it left before. In the first one it tells of a cell that passed by its artifact, and not by its job.
     """
-    if attempt == 1:
+    if token is None and attempt == 1:
         return None
     if token is None:
         raise InputError(

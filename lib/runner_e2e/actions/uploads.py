@@ -1,5 +1,6 @@
 """What `plan` and `report` upload: a name for it, and a directory that nothing else wrote to."""
 
+import contextlib
 import re
 import tempfile
 from collections.abc import Mapping
@@ -55,7 +56,10 @@ def make_directory(path: Path) -> Path:
 
 
 def write_files(directory: Path, files: Mapping[str, bytes]) -> None:
-    """Write files into a directory; one that is there already is refused, not replaced."""
+    """Write files into a directory; one that is there already is refused, not replaced.
+
+    One that cannot be written to its end is not left there.
+    """
     for name, content in files.items():
         try:
             with (directory / name).open("xb") as file:
@@ -63,6 +67,8 @@ def write_files(directory: Path, files: Mapping[str, bytes]) -> None:
         except FileExistsError as error:
             raise InputError(f"{name} is there already", "Name a place where nothing is yet") from error
         except OSError as error:
+            with contextlib.suppress(OSError):
+                (directory / name).unlink()
             raise RunnerE2EError(
                 f"{name} cannot be written ({error.strerror})",
                 "Free space on the disk, or name a fresh place",

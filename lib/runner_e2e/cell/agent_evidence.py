@@ -53,10 +53,13 @@ def judge_agents(
             merge_findings([_findings(turn.report) for turn in run.turns]),
             search.found | shared.found,
         )
+        met = [_is_met(root, run, one) for one in flow.conditions]
+        run.matchers = [
+            {"index": index, "kind": one.kind, "passed": passed, "detail": one.path}
+            for index, (one, passed) in enumerate(zip(flow.conditions, met, strict=True))
+        ]
         run.unmet = [
-            f"matchers[{index}] ({one.name})"
-            for index, one in enumerate(flow.conditions)
-            if not _is_met(root, run, one)
+            f"matchers[{index}] ({one.name})" for index, one in enumerate(flow.conditions) if not met[index]
         ]
         searches.append(search)
     return Coverage(

@@ -28,7 +28,8 @@ class AgentRun:
     """One agent of the cell, from its task to what it left.
 
     `words` is what the board said, one at the start of each turn but the first; `runs` are all of the
-    agent's runs that the server knows, newest first; `unmet` names the conditions that do not hold.
+    agent's runs that the server knows, newest first; `unmet` names the conditions that do not hold, and
+    `matchers` tells of all that were looked at.
     """
 
     name: str
@@ -41,6 +42,7 @@ class AgentRun:
     comments: list[str] = field(default_factory=list)
     attempts: tuple[Attempt, ...] = ()
     unmet: list[str] = field(default_factory=list)
+    matchers: list[Mapping[str, object]] = field(default_factory=list)
 
     @property
     def issue_status(self) -> str:

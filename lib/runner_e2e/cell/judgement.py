@@ -188,6 +188,7 @@ def agents_record(flow: Flow, agents: Sequence[AgentRun]) -> dict[str, object]:
                     for turn in run.turns
                 ],
                 "done": run.is_done(flow),
+                "matcherResults": list(run.matchers),
                 "attempts": [
                     {
                         "id": row.place.id,

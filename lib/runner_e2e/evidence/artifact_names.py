@@ -30,6 +30,11 @@ def map_name(wanted: str, most_bytes: int) -> str:
     return _shorten(wanted, _REFUSED.sub("_", wanted), "", most_bytes)
 
 
+def replace_refused(text: str) -> str:
+    """Return what a beginning of a name becomes in one that is mapped; it stays as it is where nothing is."""
+    return _REFUSED.sub("_", text)
+
+
 def map_path(parts: Sequence[str], most_bytes: int = 200) -> str:
     """Return a path in an artifact, each part mapped as by `map_name`; a file keeps its ending."""
     mapped = []

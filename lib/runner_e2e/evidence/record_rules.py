@@ -10,6 +10,7 @@ from runner_e2e.errors import FailureClass
 from runner_e2e.evidence.server_log import SUMMARY_SCHEMA, ProbeStatus
 
 CELL_SCHEMA = "runner-e2e.cell/v1"
+_MOST_PROBLEMS = 100
 _STATUSES = frozenset({"started", "passed", "failed", "refused", "not_run", "cancelled", "timed-out"})
 _FAILURES = frozenset(FailureClass)
 
@@ -129,7 +130,10 @@ _PROBE: Mapping[str, Rule] = {
 
 
 def check_cell(record: object) -> list[str]:
-    """Return a sentence for everything that is wrong with a cell's record, none for a good one."""
+    """Return a sentence for everything that is wrong with a cell's record, none for a good one.
+
+    Of endless attempts that are none the first are told.
+    """
     if not isinstance(record, dict) or record.get("schema") != CELL_SCHEMA:
         return [f"does not have the schema {CELL_SCHEMA}"]
     problems = [*_check_fields(record, _CELL), *_check_fields(record, _CELL_OPTIONAL, optional=True)]
@@ -143,6 +147,8 @@ def check_cell(record: object) -> list[str]:
                 *_check_fields(attempt, _ATTEMPT_OPTIONAL, optional=True),
             ]
             problems += [f"an attempt: {problem}" for problem in found]
+            if len(problems) >= _MOST_PROBLEMS:
+                break
         problems += _check_end(record)
     return problems
 

@@ -23,6 +23,7 @@ RESULT, PICTURE = "results/result.json", "results/final-state.png"
 LOGS = ("server.log", "harness.log")
 MOST_FILES = 10_000
 MOST_RECORD_BYTES = 8 << 20
+MOST_RECORDS_BYTES = 2 * MOST_RECORD_BYTES  # of all together: parsed they take twenty times as much
 MOST_BYTES = 8 << 30
 PNG = b"\x89PNG\r\n\x1a\n"
 
@@ -121,6 +122,7 @@ class _Reading:
         self._content = Content(has_manifest=listed is not None)
         self._listed = listed
         self._bytes = 0
+        self._record_bytes = 0
         self._entries = 0
 
     def count(self, parts: Sequence[str]) -> None:  # noqa: ARG002 - only that there is one more
@@ -172,6 +174,10 @@ class _Reading:
     def _take_record(self, path: str, entry: Entry, listed: manifest.Listed | None) -> None:
         if entry.size > MOST_RECORD_BYTES:
             raise RefusedArtifactError("too-large", f"{path} has more than {MOST_RECORD_BYTES >> 20} MiB")
+        self._record_bytes += entry.size
+        if self._record_bytes > MOST_RECORDS_BYTES:
+            said = f"Its records have more than {MOST_RECORDS_BYTES >> 20} MiB together"
+            raise RefusedArtifactError("too-large", said)
         content = _read_start(entry.descriptor, MOST_RECORD_BYTES)
         if listed is not None and hashlib.sha256(content).hexdigest() != listed.sha256:
             _refuse_changed(path)

@@ -98,6 +98,7 @@ class Campaign:
     usage: Usage
     cost: Cost
     problems: tuple[Problem, ...]
+    ignored: int
     cells: tuple[Cell, ...]
 
 
@@ -125,7 +126,8 @@ def read_campaign(document: Record) -> Campaign:
             Problem(text(row, "artifact"), text(row, "code"), text(row, "message"))
             for row in records(document.get("problems"))
         ),
-        cells=tuple(_cell(row) for row in records(document.get("cells"))),
+        ignored=len(_texts(document.get("ignored"))),
+        cells=tuple(read_cell(row) for row in records(document.get("cells"))),
     )
 
 
@@ -147,7 +149,8 @@ def find_twice(values: Iterable[Hashable]) -> Hashable | None:
     return None
 
 
-def _cell(row: Record) -> Cell:
+def read_cell(row: Record) -> Cell:
+    """Return the cell that a row of `results.json` tells."""
     log = row.get("log")
     return Cell(
         name=text(row, "name"),

@@ -84,6 +84,7 @@ def _stage(campaign: Campaign, head: str, room: _Room) -> str:
         _sandbox(cells),
         _reached(cells, room.reached),
         _problems(campaign, room.problems),
+        _ignored(campaign),
         _all(cells, room.cells) if room.cells else "",
     )
     return "\n".join(part for part in parts if part)
@@ -249,6 +250,13 @@ def _problems(campaign: Campaign, room: int) -> str:
     )
     table = build_table(("artifact", "code", "why"), rows, len(campaign.problems), room, more("artifact"))
     return f"## Refused artifacts: {len(campaign.problems):,}\n\n{table}"
+
+
+def _ignored(campaign: Campaign) -> str:
+    number = campaign.ignored
+    if not number:
+        return ""
+    return f"{count(number, 'artifact')} of earlier attempts did not count: no cell of the plan left them.\n"
 
 
 def _all(cells: tuple[Cell, ...], room: int) -> str:

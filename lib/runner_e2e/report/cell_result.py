@@ -22,6 +22,8 @@ MOST_EXCERPT, MOST_LISTED_FILES, LONGEST_PATH = 8000, 200, 1000
 _MOST_ATTEMPTS = 10
 _STATUSES = ("started", "passed", "failed", "refused", "not_run", "cancelled", "timed-out")
 _LOST = FailureClass.PERMANENT_INFRASTRUCTURE
+_NO_ARTIFACT = "The cell left no artifact. See the log of its job."
+_NO_JOB = "No job has run the cell since it was planned. See why the workflow did not start its job."
 _KILLED = "The cell's job ended before run-cell could say how the cell ended. See the log of the job."
 
 Record = Mapping[str, object]
@@ -76,9 +78,9 @@ def build_cell(
     }
 
 
-def build_missing(cell: PlannedCell, place: Place, texts: ForeignText) -> Document:
-    """Return a cell whose attempt that counts left no artifact."""
-    return _build_nothing(cell, place, "missing", "The cell left no artifact. See the log of its job.", texts)
+def build_missing(cell: PlannedCell, place: Place, texts: ForeignText, *, ran: bool = True) -> Document:
+    """Return a cell whose attempt that counts left no artifact, or of which no job `ran`."""
+    return _build_nothing(cell, place, "missing", _NO_ARTIFACT if ran else _NO_JOB, texts)
 
 
 def build_rejected(

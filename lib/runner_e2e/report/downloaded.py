@@ -8,7 +8,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from runner_e2e.evidence.artifact_names import build_artifact_name, collision_key
+from runner_e2e.evidence.artifact_names import build_artifact_name, collision_key, replace_refused
 
 MOST_ENTRIES = 50_000
 _UPLOADED_BESIDE = ("plan", "report")
@@ -17,19 +17,23 @@ _NUMBER = re.compile(r"(?<=-)[1-9][0-9]{0,5}(?=-|\Z)", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class Naming:
-    """How the artifacts of a workflow run are named; `attempt` is the run's own, the latest there can be."""
+    """How the artifacts of a workflow run are named; `attempt` is the run's own, the latest there can be.
+
+    `planned` is the attempt that made the plan: those before it ran the cells of another one.
+    """
 
     prefix: str
     run: str
     attempt: int
+    planned: int = 1
 
     def of_cell(self, cell: str, attempt: int) -> str:
         """Return the name of a cell's artifact."""
         return build_artifact_name(self.prefix, self.run, str(attempt), cell)
 
     def find_attempt(self, name: str) -> int | None:
-        """Return the attempt that an artifact of this run claims, where no name had to be mapped."""
-        begin = f"{self.prefix}-{self.run}-"
+        """Return the attempt that an artifact of a cell of this run claims."""
+        begin = replace_refused(f"{self.prefix}-{self.run}-")
         match = _NUMBER.match(name, len(begin)) if name.startswith(begin) else None
         return int(match[0]) if match is not None else None
 
@@ -47,9 +51,13 @@ class Problem:
 
 @dataclass(slots=True)
 class Downloaded:
-    """Which directories there are, by cell and attempt of the workflow run."""
+    """Which directories there are, by cell and attempt of the workflow run.
+
+    `ignored` are artifacts of attempts before the plan, by cells that it does not have.
+    """
 
     artifacts: dict[str, dict[int, str]] = field(default_factory=dict)
+    ignored: list[str] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
 
 
@@ -75,6 +83,8 @@ def list_artifacts(top: int, naming: Naming, counted: Mapping[str, int | None]) 
         elif name in names.owners:
             cell, attempt = names.owners[name]
             downloaded.artifacts.setdefault(cell, {})[attempt] = name
+        elif names.is_older(name):
+            downloaded.ignored.append(name)
     return downloaded
 
 
@@ -99,13 +109,18 @@ class _Names:
         if owned and not all(one in self.owners for one in same):
             said = "Another artifact has a name that reads the same as this one's"
             return Problem(name, "duplicate", said, cell, attempt)
-        if name in self.owners or name in self._beside:
+        if name in self.owners or name in self._beside or self.is_older(name):
             return None
         later, last = self._naming.find_attempt(name), self._naming.attempt
         if later is not None and later > last:
             said = f"It claims attempt {later}, and the workflow run is at {last}"
             return Problem(name, "later-attempt", said)
         return Problem(name, "unknown-name", "No cell of the plan has an artifact of this name")
+
+    def is_older(self, name: str) -> bool:
+        """Whether an artifact is of an attempt before the one that made the plan."""
+        attempt = self._naming.find_attempt(name)
+        return attempt is not None and attempt < self._naming.planned
 
 
 def _name_all(

@@ -106,7 +106,11 @@ def build_flakes(campaigns: Sequence[Campaign]) -> Flakes:
 
 def _refuse_twins(campaigns: Sequence[Campaign]) -> None:
     """Refuse what would count one execution of a cell twice."""
-    runs = find_twice((campaign.repository, campaign.run) for campaign in campaigns if campaign.repository)
+    runs = find_twice(
+        (campaign.repository, campaign.run)
+        for campaign in campaigns
+        if campaign.repository or campaign.run.isdecimal()  # the platform's own, not `local`
+    )
     executions = find_twice(
         (cell.name, cell.definition, read_time(cell.started_at))
         for campaign in campaigns

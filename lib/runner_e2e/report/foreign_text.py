@@ -9,7 +9,7 @@ NAME, SENTENCE = 300, 2000
 
 # So much of a longer text is looked at: what is shown of it is far shorter.
 _MOST_READ = 32 << 10
-_MOST_KNOWN, _LONGEST_KNOWN = 100_000, 512
+_MOST_KNOWN, _LONGEST_KNOWN = 20_000, 512
 _LONGEST_LINE = 500  # of a log: records of launches have thousands
 _CUT = "…"
 # Characters that reorder what stands beside them, or that nobody sees.

@@ -24,8 +24,13 @@ _LONGEST_REASON = 2000
 _LONGEST_NAME = 300
 
 
-def build_verdict(cells: Sequence[Record], problems: Sequence[Record]) -> Document:
-    """Return word, exit code and reasons; passed only where every cell passed and nothing was refused."""
+def build_verdict(
+    cells: Sequence[Record], problems: Sequence[Record], refused: int | None = None
+) -> Document:
+    """Return word, exit code and reasons; passed only where every cell passed and nothing was refused.
+
+    `refused` is how many artifacts were, where `problems` does not tell of each.
+    """
     groups: dict[tuple[int, str], list[str]] = {}
     for cell in cells:
         word = judge_cell(cell)
@@ -40,7 +45,8 @@ def build_verdict(cells: Sequence[Record], problems: Sequence[Record]) -> Docume
     reasons = [_say(why, names, len(cells)) for (_, why), names in sorted(groups.items())]
     if problems:
         names = [f"{row['artifact'] or '(none)'} ({row['code']})" for row in problems]
-        reasons.append(_name(f"{count(len(problems), 'problem')} with artifacts", names))
+        number = len(problems) if refused is None else refused
+        reasons.append(_name(f"{count(number, 'problem')} with artifacts", names, number))
     return {"word": word, "exitCode": EXIT_CODES[word], "reasons": reasons}
 
 
@@ -80,10 +86,10 @@ def _explain(cell: Record) -> str:
 
 
 def _say(why: str, names: Sequence[str], cells: int) -> str:
-    return _name(f"{len(names)} of {count(cells, 'cell')} {why}", names)
+    return _name(f"{len(names)} of {count(cells, 'cell')} {why}", names, len(names))
 
 
-def _name(what: str, names: Sequence[str]) -> str:
+def _name(what: str, names: Sequence[str], number: int) -> str:
     shown = [name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 1]}…" for name in names]
-    more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+    more = f" and {number - _MOST_NAMED} more" if number > _MOST_NAMED else ""
     return f"{what}: {', '.join(shown[:_MOST_NAMED])}{more}."[:_LONGEST_REASON]
