@@ -164,6 +164,7 @@ def _build_request(
         evidence_parent=parent,
         preset=cell.sandbox_preset,
         minimum_abi=cell.min_abi,
+        infrastructure_retries=cell.infrastructure_retries,
         hide=cell.hide,
         environ=environ,
     )

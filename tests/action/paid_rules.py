@@ -5,7 +5,7 @@ Each rule takes the text of a template and returns what breaks it.
 
 import re
 
-from action.workflow_rules import Job, Rule, Step, flatten, is_own, is_use_of, jobs, parse
+from action.workflow_rules import Job, Rule, Step, find_needs, flatten, is_own, is_use_of, jobs, parse
 
 PAID_ENVIRONMENT = "runner-e2e-paid"
 CELL_NAME = "${{ matrix.key || matrix.executionId }}"
@@ -34,7 +34,6 @@ _APP_KEY = "${{ secrets.RUNNER_E2E_CATALOG_APP_KEY }}"
 _TOKEN = "github.token"
 _ASKING = ("authorize", "resolve", "report")
 _INSTALL = re.compile(r"\b(?:pnpm|npm|yarn)\s+(?:install|ci|i|add)\b[^\n]*")
-_REPORT_WORDS = ("always()", "!cancelled()", "needs.plan.result == 'success'")
 
 
 def find_open_gates(text: str) -> list[str]:
@@ -181,28 +180,6 @@ def find_unscheduled_switches(text: str) -> list[str]:
     return [] if switch else ["authorize"]
 
 
-def find_lost_reports(text: str) -> list[str]:
-    """The campaign's verdict comes out whatever became of its cells, once there is a plan."""
-    reports = [job for job in jobs(text).values() if any(is_own(step, "report") for step in job["steps"])]
-    if len(reports) != 1:
-        return [f"{len(reports)} jobs report"]
-    (report,) = reports
-    found = [word for word in _REPORT_WORDS if word not in report.get("if", "")]
-    found += [name for name in ("plan", "cells") if name not in _needs(report)]
-    downloads = [step for step in report["steps"] if is_use_of(step, "actions/download-artifact")]
-    tried = [step for step in downloads if step.get("continue-on-error") is True]
-    again = [step for step in downloads if "outcome == 'failure'" in step.get("if", "")]
-    patterns = {step["with"].get("pattern") for step in downloads}
-    wanted = {f"runner-e2e-{part}${{{{ github.run_id }}}}-*" for part in ("", "plan-")}
-    if patterns != wanted or len(tried) != 2 or len(again) != 2:
-        found.append("downloads")
-    if any("merge-multiple" in step["with"] for step in downloads):
-        found.append("merge-multiple")
-    if not is_own(report["steps"][-1], "report") or "if" in report["steps"][-1]:
-        found.append("report is not the last step")
-    return found
-
-
 def find_running_scripts(text: str) -> list[str]:
     """A package's install scripts are code that nobody reviewed; a lock that gives way is no lock."""
     found = []
@@ -225,24 +202,18 @@ IN_PAID_TEMPLATES: tuple[Rule, ...] = (
     find_inexact_permissions,
     find_shared_groups,
     find_unscheduled_switches,
-    find_lost_reports,
     find_running_scripts,
 )
 
 
-def _needs(job: Job) -> list[str]:
-    needs = job.get("needs", [])
-    return [needs] if isinstance(needs, str) else list(needs)
-
-
 def _waits_for(all_jobs: dict[str, Job], name: str) -> set[str]:
     found: set[str] = set()
-    pending = _needs(all_jobs[name])
+    pending = find_needs(all_jobs[name])
     while pending:
         one = pending.pop()
         if one not in found:
             found.add(one)
-            pending += _needs(all_jobs[one])
+            pending += find_needs(all_jobs[one])
     return found
 
 

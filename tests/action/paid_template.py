@@ -90,8 +90,12 @@ def perform_template(
     variables: Mapping[str, str] | None = None,
     secrets: Mapping[str, str] | None = None,
     allowed: Sequence[int] = ALLOWED,
+    cells: Sequence[str] = (),
 ) -> Performance:
-    """Dispatch a template with `inputs`, and with variables and secrets of its repository."""
+    """Dispatch a template with `inputs`, and with variables and secrets of its repository.
+
+    `cells` are the jobs that the API knows of the run.
+    """
     text = template.read_text(encoding="utf-8")
     for kept, changed in CHANGES.items():
         text = text.replace(kept, changed)
@@ -104,7 +108,7 @@ def perform_template(
     secret_file = stage.place / "secrets"
     secret_file.write_text("".join(f"{name}={value}\n" for name, value in known.items()), encoding="utf-8")
     owner = _NAME.partition("/")[0]
-    with serving(TargetApi(stage.target.path, _NAME, _NUMBER).reply) as api:
+    with serving(TargetApi(stage.target.path, _NAME, _NUMBER, cells).reply) as api:
         environ = {
             "GITHUB_ACTOR_ID": ENVIRON["GITHUB_ACTOR_ID"],
             "GITHUB_API_URL": api.url,

@@ -26,6 +26,9 @@ _NEEDED = {
 }
 _TARGET_CODE = re.compile(r"\b(?:pnpm|npm|npx|yarn|corepack|playwright)\b|\bnode [^-\"]|\bcd target\b")
 
+_UNPACK = re.compile(r"\btar --extract\b[^\n]*")
+_NO_LINK = "test -d target -a ! -L target"
+
 
 def find_named_cells(text: str) -> list[str]:
     """Inputs, jobs and artifacts carry keys; the action gets what it needs to make and to read them."""
@@ -87,11 +90,31 @@ def find_mixed_code(text: str) -> list[str]:
     return found
 
 
+def find_overlaid_catalogs(text: str) -> list[str]:
+    """What target code packed is unpacked while no catalog is there, and nothing beside the target with it.
+
+    A hard link in an archive would be a second name of the catalog, open to agents; a member of its name
+    would take its place.
+    """
+    found = []
+    for name, job in jobs(text).items():
+        steps = job["steps"]
+        catalogs = [n for n, step in enumerate(steps) if step.get("with", {}).get("token") == _TOKEN]
+        for number, step in enumerate(steps):
+            unpacked = _UNPACK.findall(step.get("run", ""))
+            alone = all(line.endswith(" -- target") for line in unpacked)
+            is_late = any(catalog < number for catalog in catalogs)
+            if unpacked and (is_late or not alone or _NO_LINK not in step["run"]):
+                found.append(f"{name}: {step['name']}")
+    return found
+
+
 IN_PRIVATE_TEMPLATES: tuple[Rule, ...] = (
     find_named_cells,
     find_loose_tokens,
     find_moving_catalogs,
     find_mixed_code,
+    find_overlaid_catalogs,
 )
 
 

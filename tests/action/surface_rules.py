@@ -8,7 +8,7 @@ from typing import Any, get_args
 
 import yaml
 
-from action.workflow_rules import is_own, jobs, parse
+from action.workflow_rules import flatten, is_own, jobs, parse
 from runner_e2e.actions.inputs import Command
 
 # The format of github.com/typesafegithub/github-actions-typing: what may stand beside each type.
@@ -22,6 +22,7 @@ _FIELDS = {
 }
 _NEEDED_FIELDS = {"enum": frozenset({"allowed-values"}), "list": frozenset({"separator", "list-item"})}
 _SETTING = re.compile(r"\b(vars|secrets)\.([A-Z][A-Z0-9_]*)")
+_READ = re.compile(r"\binputs\.(\w+)")
 _LISTED = re.compile(r"^\| `([^`]+)` \|", re.MULTILINE)
 
 
@@ -35,6 +36,14 @@ def find_unknown_inputs(text: str, action: str) -> list[str]:
             if step["with"].get("command") not in get_args(Command):
                 found.append(f"{name}: {step['with'].get('command')}")
     return found
+
+
+def find_unread_inputs(text: str) -> list[str]:
+    """What people fill in is used: an input that nothing reads lets them believe that it was."""
+    document = parse(text)
+    asked = (document["on"].get("workflow_dispatch") or {}).get("inputs", {})
+    used = {name for part in flatten({**document, "on": {}}) for name in _READ.findall(part)}
+    return sorted(set(asked) ^ used)
 
 
 def find_undocumented_settings(text: str, readme: str, name: str) -> list[str]:

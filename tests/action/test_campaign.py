@@ -230,11 +230,16 @@ def test_the_template_of_a_campaign_runs_as_it_is_copied(clone: Path, place: Pat
         for cell in read_catalog(find_catalog("reference")).executions
         if (cell.suite.id, cell.environment.id, cell.task.explicit_group) == ("isolation", "local", None)
     }
-    assert {path.name for path in done.artifacts.iterdir() if path.is_dir()} == {
+    assert done.artifact_names == {
         "runner-e2e-plan-1-1",
+        "runner-e2e-report-1-1",
         *(f"runner-e2e-1-1-{name}" for name in expected),
     }
     assert len(expected) >= 3
+    results = json.loads((done.artifacts / "runner-e2e-report-1-1" / "results.json").read_bytes())
+    assert (results["verdict"]["word"], results["counts"]["passed"]) == ("passed", len(expected))
+    assert {cell["name"] for cell in results["cells"]} == expected
+    assert f"Passed: all {len(expected)} cells" in done.summary
 
 
 @pytest.mark.parametrize("name", ["reference", "paperclip"])

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.action
 
 CHECK_TARGET = "printf '%s  bundle/target.tar.gz\\n' \"$TARGET_SHA256\" | sha256sum --check --strict"
 CHECK_PACK = "printf '%s  pack/pack.tar.gz\\n' \"$PACK_SHA256\" | sha256sum --check --strict"
-UNPACK_TARGET = "tar --extract --gzip --no-same-owner --file bundle/target.tar.gz"
+UNPACK_TARGET = "tar --extract --gzip --no-same-owner --file bundle/target.tar.gz -- target"
 
 
 # That the templates keep these rules is in test_workflow_rules.py.

@@ -8,7 +8,6 @@ from action.paid_rules import (
     IN_PAID_TEMPLATES,
     find_inexact_permissions,
     find_loose_credentials,
-    find_lost_reports,
     find_misordered_steps,
     find_open_gates,
     find_running_scripts,
@@ -25,8 +24,10 @@ from action.private_rules import (
     find_mixed_code,
     find_moving_catalogs,
     find_named_cells,
+    find_overlaid_catalogs,
 )
-from action.workflow_rules import FULL, PRIVATE, Rule
+from action.report_rules import find_lost_reports
+from action.workflow_rules import CAMPAIGN, FULL, PRIVATE, Rule
 
 pytestmark = pytest.mark.action
 
@@ -91,8 +92,8 @@ BREACHES: list[tuple[Rule, Path, str, str]] = [
     (
         find_misordered_steps,
         PRIVATE,
-        "      - *authorize\n      - *check-request\n      - *catalog-token\n",
-        "      - *catalog-token\n      - *authorize\n      - *check-request\n",
+        "      - *authorize\n      - *check-request\n      - *pnpm\n",
+        "      - *catalog-token\n      - *authorize\n      - *check-request\n      - *pnpm\n",
     ),
     (
         find_misordered_steps,
@@ -196,6 +197,38 @@ BREACHES: list[tuple[Rule, Path, str, str]] = [
         "          path: artifacts\n          merge-multiple: true\n",
     ),
     (find_lost_reports, FULL, "      - name: Report\n", "      - name: Report\n        if: success()\n"),
+    (
+        find_lost_reports,
+        FULL,
+        "          matrix-sha256: ${{ needs.plan.outputs.matrix-sha256 }}\n          cell-count",
+        "          cell-count",
+    ),
+    (
+        find_lost_reports,
+        CAMPAIGN,
+        "cell-count: ${{ needs.plan.outputs.cell-count }}",
+        "cell-count: '1'",
+    ),
+    (
+        find_lost_reports,
+        CAMPAIGN,
+        "      - name: Report\n",
+        "      - name: Report\n        continue-on-error: true\n",
+    ),
+    (
+        find_lost_reports,
+        CAMPAIGN,
+        "    permissions:\n      actions: read # which",
+        "    permissions: {} # which",
+    ),
+    (find_lost_reports, CAMPAIGN, CONDITION, "${{ needs.plan.result == 'success' }}"),
+    (find_lost_reports, CAMPAIGN, "needs: [plan, cells]", "needs: plan"),
+    (
+        find_stray_tokens,
+        CAMPAIGN,
+        "          row: ${{",
+        "          github-token: ${{ github.token }}\n          row: ${{",
+    ),
     # What nobody may see
     (find_named_cells, PRIVATE, "      keys:\n", "      case:\n"),
     (find_named_cells, PRIVATE, "opaque-keys: 'true'", "opaque-keys: 'false'"),
@@ -244,6 +277,14 @@ BREACHES: list[tuple[Rule, Path, str, str]] = [
         "      - *catalog-token\n",
         f"      - name: Target\n        {CHECKOUT}\n        with: {{path: target}}\n      - *catalog-token\n",
     ),
+    (
+        find_overlaid_catalogs,
+        PRIVATE,
+        "      - *check-request\n      - *pnpm\n",
+        "      - *check-request\n      - *checkout-catalog\n      - *pnpm\n",
+    ),
+    (find_overlaid_catalogs, PRIVATE, "target.tar.gz -- target\n", "target.tar.gz\n"),
+    (find_overlaid_catalogs, PRIVATE, "          test -d target -a ! -L target\n", ""),
 ]
 
 
@@ -261,4 +302,8 @@ def test_the_rule_notices_a_breach(rule: Rule, path: Path, kept: str, broken: st
 
 
 def test_every_rule_has_a_breach() -> None:
-    assert {breach[0] for breach in BREACHES} == {*IN_PAID_TEMPLATES, *IN_PRIVATE_TEMPLATES}
+    assert {breach[0] for breach in BREACHES} == {
+        *IN_PAID_TEMPLATES,
+        *IN_PRIVATE_TEMPLATES,
+        find_lost_reports,
+    }

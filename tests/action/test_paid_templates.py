@@ -38,7 +38,9 @@ def stage(clone: Path, place: Path, environment: Path) -> Stage:
 def test_the_full_stack_template_runs_a_targets_cells_and_reports(stage: Stage) -> None:
     selected = {"suite": "core", "case": "first-task", "environment": "local"}
 
-    done = perform_template(stage, FULL, {"target_branch": "", "all": "true", **selected})
+    done = perform_template(
+        stage, FULL, {"target_branch": "", "all": "true", **selected}, cells=[NATIVE, LEGACY]
+    )
 
     assert done.exit_code == 0, done.log
     assert find_jobs(done) == {"authorize", "target_lock", "plan", "bundle", "cells", "report"}
@@ -79,13 +81,21 @@ def test_a_private_case_runs_and_nothing_that_people_see_names_it(stage: Stage) 
     done = perform_template(
         stage,
         PRIVATE,
-        {"catalog_sha": sha, "keys": key, "target_branch": "", "profile": "", "group": ""},
+        {
+            "catalog_sha": sha,
+            "keys": key,
+            "target_branch": "",
+            "profile": "",
+            "group": "",
+            "max_infrastructure_retries": "3",
+        },
         variables={
             "RUNNER_E2E_CATALOG_APP_CLIENT_ID": "Iv1.test",
             "RUNNER_E2E_CATALOG_FILE": "private.yaml",
             "RUNNER_E2E_CATALOG_REPOSITORY": "cases",
         },
         secrets={"RUNNER_E2E_CATALOG_APP_KEY": APP_KEY, "RUNNER_E2E_KEY_SECRET": KEY_SECRET},
+        cells=[key],
     )
 
     assert done.exit_code == 0, done.log

@@ -10,6 +10,7 @@ from action.surface_rules import (
     find_malformed_types,
     find_undocumented_settings,
     find_unknown_inputs,
+    find_unread_inputs,
     find_untyped,
 )
 from action.workflow_rules import FULL, PRIVATE, PROJECT, TEMPLATES, list_templates
@@ -30,6 +31,26 @@ SAMPLES = {"boolean": ("true", "yes"), "integer": ("7", "seven"), "float": ("2.5
 @pytest.mark.parametrize("path", list_templates(), ids=lambda path: path.stem)
 def test_a_template_gives_the_action_inputs_that_it_has(path: Path) -> None:
     assert find_unknown_inputs(path.read_text(encoding="utf-8"), ACTION) == []
+
+
+@pytest.mark.parametrize("path", list_templates(), ids=lambda path: path.stem)
+def test_a_template_reads_every_input_that_it_asks_for(path: Path) -> None:
+    assert find_unread_inputs(path.read_text(encoding="utf-8")) == []
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        pytest.param("${{ inputs.max_retries }}", id="misspelt"),
+        pytest.param("3", id="fixed"),
+    ],
+)
+def test_an_input_that_nothing_reads_is_found(broken: str) -> None:
+    text = PRIVATE.read_text(encoding="utf-8")
+    kept = "${{ inputs.max_infrastructure_retries }}"
+    assert kept in text
+
+    assert find_unread_inputs(text.replace(kept, broken)) != []
 
 
 @pytest.mark.parametrize("path", list_templates(), ids=lambda path: path.stem)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from action.act import commit, git
-from action.workflow_rules import FULL, PRIVATE, jobs
+from action.workflow_rules import CAMPAIGN, FULL, PRIVATE, jobs
 
 pytestmark = pytest.mark.action
 
@@ -186,6 +186,46 @@ def test_a_bundle_is_unpacked_when_its_digest_is_that_of_the_job_that_made_it(
     assert (place / "made").exists()
 
 
+def unpack_target(place: Path, archive: Path) -> Done:
+    digest = hashlib.sha256(archive.read_bytes()).hexdigest()
+    return run_script(PRIVATE, "cells", "Unpack the target", place, TARGET_SHA256=digest)
+
+
+def pack(place: Path, *members: str) -> Path:
+    """Pack members of `place`/source as target code could: whatever it likes."""
+    archive = place / "bundle" / "target.tar.gz"
+    archive.parent.mkdir()
+    source = place / "source"
+    subprocess.run(
+        ["tar", "--create", "--gzip", "--file", str(archive), "--directory", str(source), *members],
+        check=True,
+    )
+    return archive
+
+
+def test_nothing_beside_the_target_is_unpacked(tmp_path: Path) -> None:
+    for name in ("target/made", "catalog/catalog.yaml"):
+        (tmp_path / "source" / name).parent.mkdir(parents=True)
+        (tmp_path / "source" / name).write_text("made\n")
+    archive = pack(tmp_path, "target", "catalog")
+
+    done = unpack_target(tmp_path, archive)
+
+    assert done.exit_code == 0, done.said
+    assert (tmp_path / "target/made").exists()
+    assert not (tmp_path / "catalog").exists()
+
+
+@pytest.mark.parametrize("place", ["catalog", "/etc"])
+def test_a_target_that_is_a_link_is_refused(place: str, tmp_path: Path) -> None:
+    (tmp_path / "source").mkdir()
+    (tmp_path / "source/target").symlink_to(place)
+
+    done = unpack_target(tmp_path, pack(tmp_path, "target"))
+
+    assert done.exit_code != 0
+
+
 GOOD = {"CATALOG_SHA": SHA, "CATALOG_REPOSITORY": "cases", "CATALOG_FILE": "chat/catalog.yaml"}
 
 
@@ -219,7 +259,8 @@ def test_a_private_catalog_is_named_exactly(changed: dict[str, str], exit_code: 
 
 
 @pytest.mark.parametrize(
-    ("template", "shards", "exit_code"), [(FULL, "1", 0), (FULL, "2", 1), (PRIVATE, "", 1)]
+    ("template", "shards", "exit_code"),
+    [(FULL, "1", 0), (FULL, "2", 1), (PRIVATE, "", 1), (CAMPAIGN, "1", 0), (CAMPAIGN, "2", 1)],
 )
 def test_what_one_matrix_cannot_hold_is_refused(
     template: Path, shards: str, exit_code: int, tmp_path: Path

@@ -8,9 +8,11 @@ import pytest
 import yaml
 
 from action.handover_rules import IN_HANDOVERS
-from action.paid_rules import IN_PAID_TEMPLATES
+from action.paid_rules import IN_PAID_TEMPLATES, find_stray_tokens
 from action.private_rules import IN_PRIVATE_TEMPLATES
+from action.report_rules import find_lost_reports
 from action.workflow_rules import (
+    CAMPAIGN,
     FULL,
     IN_ACTIONS,
     IN_ALL_WORKFLOWS,
@@ -52,9 +54,11 @@ def rules_for(path: Path) -> tuple[Rule, ...]:
         return IN_ACTIONS
     if path in (FULL, PRIVATE):
         private = IN_PRIVATE_TEMPLATES if path == PRIVATE else ()
-        return (*IN_TEMPLATES, *IN_HANDOVERS, *IN_PAID_TEMPLATES, *private)
+        return (*IN_TEMPLATES, *IN_HANDOVERS, *IN_PAID_TEMPLATES, find_lost_reports, *private)
     if path == RELEASE:  # its one writing job has rules of its own in test_release.py
         return (*IN_ALL_WORKFLOWS, *IN_HANDOVERS, find_named_secrets)
+    if path == CAMPAIGN:
+        return (*IN_TEMPLATES, *IN_HANDOVERS, find_named_secrets, find_lost_reports, find_stray_tokens)
     if path.parent == TEMPLATES:
         return (*IN_TEMPLATES, *IN_HANDOVERS, find_named_secrets)
     return IN_WORKFLOWS
@@ -178,7 +182,7 @@ def test_the_rule_notices_a_breach(rule: Rule, path: Path, kept: str, broken: st
 
 
 def test_there_are_workflows_templates_and_actions_to_check() -> None:
-    assert {CI, RELEASE, TEMPLATE, FULL, PRIVATE} <= set(list_workflows())
+    assert {CI, RELEASE, TEMPLATE, CAMPAIGN, FULL, PRIVATE} <= set(list_workflows())
     assert len(list_actions()) >= 2
 
 

@@ -14,6 +14,7 @@ import yaml
 
 PROJECT = Path(__file__).resolve().parents[2]
 TEMPLATES = PROJECT / "workflows"
+CAMPAIGN = TEMPLATES / "reference-campaign.yml"
 FULL = TEMPLATES / "runner-full-stack-e2e.yml"
 PRIVATE = TEMPLATES / "chat-catalog-testops-case.yml"
 OWN_ACTION = "paperclip/runner-e2e-action@v1"
@@ -83,6 +84,12 @@ def is_own(step: Step, command: str | None = None) -> bool:
 def is_use_of(step: Step, action: str) -> bool:
     """Whether a step uses an action, in whatever version."""
     return str(step.get("uses", "")).startswith(f"{action}@")
+
+
+def find_needs(job: Job) -> list[str]:
+    """Return the jobs that one waits for."""
+    needs = job.get("needs", [])
+    return [needs] if isinstance(needs, str) else list(needs)
 
 
 def find_expressions_in_scripts(text: str) -> list[str]:

@@ -314,6 +314,22 @@ def test_the_error_of_a_cell_behind_a_key_does_not_name_it(own: Workshop) -> Non
     assert_absent(done, NATIVE, "first-task")
 
 
+def test_a_second_name_of_private_cases_stops_the_cell_before_its_harness_starts(own: Workshop) -> None:
+    desk = own.desk()
+    cases = desk.path / "cases"
+    cases.mkdir(mode=0o755)
+    (cases / "first-task.yaml").write_text("what is expected")
+    (desk.open / "leak").hardlink_to(cases / "first-task.yaml")
+    inputs = {"id": build_key(KEY_SECRET, NATIVE), "key_secret": KEY_SECRET, "hide": str(cases)}
+
+    done = own.run(NATIVE, {}, desk=desk, inputs=inputs)
+
+    assert done.verdict == (3, "failed", "sandbox_unproven"), done.ended
+    assert "has another name outside of it" in done.cell["message"]
+    assert not (done.evidence.directory / "results").exists()
+    assert_absent(done, NATIVE, "first-task")
+
+
 def test_by_hand_everything_is_printed_and_nothing_is_a_command(own: Workshop) -> None:
     away = dict.fromkeys(("GITHUB_ACTIONS", "GITHUB_OUTPUT", "GITHUB_STEP_SUMMARY"))
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from e2e.checkout import PROJECT, Checkout
-from e2e.command_cells import Done, Workshop, workshop_for
+from e2e.command_cells import Done, Workshop, assert_sound, workshop_for
 from e2e.target_job import LEGACY, NATIVE
 
 if TYPE_CHECKING:
@@ -101,6 +101,32 @@ def test_without_a_result_the_last_words_decide_and_both_attempts_are_kept(own: 
     assert "the first" in (done.evidence.directory / "attempt-1/harness.log").read_text()
     assert "the first" not in (done.evidence.directory / "harness.log").read_text()
     assert (done.cell["flaky"], done.cell["harnessStatus"]) == (False, 7)
+
+
+RESET = {"crash": "Error: read ECONNRESET\n"}
+
+
+@pytest.mark.parametrize(
+    ("retries", "starts", "ended"),
+    [
+        pytest.param("0", [RESET], "max-infrastructure-retries is 0.", id="never"),
+        pytest.param("3", [RESET, RESET, RESET, {}], "The attempt passed.", id="three-times"),
+        pytest.param("2", [RESET, RESET, RESET], "A cell has at most 3 attempts.", id="no-oftener"),
+    ],
+)
+def test_infrastructure_is_tried_again_as_often_as_the_input_says_in_one_artifact(
+    own: Workshop, retries: str, starts: list[dict[str, object]], ended: str
+) -> None:
+    done = own.run(LEGACY, *starts, inputs={"max_infrastructure_retries": retries})
+
+    passed = ended == "The attempt passed."
+    assert done.verdict[0] == (0 if passed else 3), done.ended
+    assert [row["number"] for row in done.cell["attempts"]] == [*range(1, len(starts) + 1)]
+    assert done.cell["attempts"][-1]["retry"].endswith(ended)
+    assert done.cell["flaky"] is passed
+    kept = {path.name for path in done.evidence.directory.glob("attempt-*")}
+    assert kept == {f"attempt-{number}" for number in range(1, len(starts))}
+    assert_sound(done)
 
 
 def test_a_cell_that_passes_at_its_second_attempt_is_flaky(own: Workshop) -> None:

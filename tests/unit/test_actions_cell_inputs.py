@@ -40,6 +40,25 @@ def test_without_inputs_a_run_is_the_reference_cell() -> None:
     )
 
 
+@pytest.mark.parametrize("retries", [0, 1, 3])
+@pytest.mark.parametrize(
+    "given",
+    [
+        pytest.param({}, id="reference"),
+        pytest.param({"harness": "built-in", "id": "a.b.local.c"}, id="built-in"),
+        pytest.param(
+            {"harness": "command", "id": "a.b.local.c", "target-path": "t", "target-sha": SHA}, id="command"
+        ),
+    ],
+)
+def test_every_harness_is_told_how_often_infrastructure_is_tried_again(
+    given: dict[str, str], retries: int
+) -> None:
+    assert parse_run_cell(given).infrastructure_retries == 1
+    asked = {**given, "max-infrastructure-retries": str(retries)}
+    assert parse_run_cell(asked).infrastructure_retries == retries
+
+
 @pytest.mark.parametrize(
     ("name", "value"),
     [

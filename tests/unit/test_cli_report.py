@@ -122,15 +122,42 @@ def test_artifacts_of_several_attempts_are_refused_until_somebody_says_that_the_
     assert place.cells() == {CELL: name_artifact(CELL, 1), OTHER: name_artifact(OTHER, 2)}
 
 
+def test_of_a_plan_that_was_made_again_nothing_counts_that_lay_there_before(place: Place) -> None:
+    for name in (CELL, OTHER):
+        write_artifact(place.downloads, name, 1)
+    assert place.run()[0] == 0  # control
+    place.plan.write_text(json.dumps(build_true_plan(CELL, OTHER, attempt=2)), encoding="utf-8")
+    place.out = place.out.with_name("again")
+
+    assert place.run()[0] == 2
+    assert place.run("--latest-artifacts")[0] == 3
+    assert set(place.cells().values()) == {"missing"}
+
+
+def test_a_name_that_claims_an_attempt_that_no_run_has_keeps_nothing_else_from_counting(
+    place: Place,
+) -> None:
+    for name in (CELL, OTHER):
+        write_artifact(place.downloads, name, 1)
+    write_artifact(place.downloads, OTHER, 2)
+    write_artifact(place.downloads, CELL, 99_999)
+
+    status, _ = place.run("--latest-artifacts")
+
+    assert status == 3
+    assert place.cells() == {CELL: name_artifact(CELL, 1), OTHER: name_artifact(OTHER, 2)}
+
+
 def test_a_directory_that_is_there_already_is_left_alone(place: Place) -> None:
     write_artifact(place.downloads, CELL)
     place.out.mkdir()
     (place.out / "results.json").write_text("mine", encoding="utf-8")
 
-    status, _ = place.run()
+    status, result = place.run()
 
     assert status == 2
     assert [path.name for path in place.out.iterdir()] == ["results.json"]
+    assert "Merging" not in result.output  # it is said before that
 
 
 @pytest.mark.parametrize("content", [None, b"", b"{}", b"\xff", b"[" * 100_000])

@@ -49,6 +49,21 @@ def test_an_artifact_that_is_well_ends_with_0(artifact: Path) -> None:
     assert result.stdout == f"{artifact}: 4 files, ok\n"
 
 
+def test_a_campaigns_report_among_the_artifacts_is_told_as_what_it_is(artifact: Path) -> None:
+    report = artifact.parent / "report"
+    report.mkdir()
+    (report / "results.json").write_text("{}")
+    write_manifest(report)
+
+    status, result = run(str(artifact.parent))
+
+    assert status == 0
+    assert result.stdout.splitlines() == [
+        f"{artifact}: 4 files, ok",
+        f"{report}: 2 files, ok, a campaign's report",
+    ]
+
+
 def test_a_problem_ends_with_1_and_is_told(artifact: Path) -> None:
     (artifact / "server.log").write_text("changed\n")
 
@@ -72,6 +87,7 @@ def test_json_holds_the_same(artifact: Path) -> None:
         {
             "directory": str(artifact),
             "ok": False,
+            "report": False,
             "files": 5,
             "problems": [
                 {"kind": "unexpected", "file": "extra", "reason": "the manifest does not list it"},

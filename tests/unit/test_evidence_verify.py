@@ -176,6 +176,48 @@ def test_every_artifact_has_its_records(artifact: Path, name: str) -> None:
     assert problems(artifact) == [("missing", name)]
 
 
+@pytest.fixture
+def report(tmp_path: Path) -> Path:
+    directory = tmp_path / "report"
+    directory.mkdir()
+    for name in ("results.json", "summary.md", "dashboard.html"):
+        (directory / name).write_text(f"{name}\n")
+    write_manifest(directory)
+    return directory
+
+
+def test_a_campaigns_report_needs_no_record_of_a_cell(report: Path) -> None:
+    verified = verify_artifact(report, Redactor([]))
+
+    assert (verified.problems, verified.is_report) == ((), True)
+
+
+def test_a_campaigns_report_is_compared_with_its_manifest_and_searched(report: Path) -> None:
+    (report / "summary.md").write_text(f"{SECRET}\n")
+    (report / "dashboard.html").unlink()
+
+    assert problems(report, SECRET) == [
+        ("leak", "summary.md"),
+        ("missing", "dashboard.html"),
+        ("changed", "summary.md"),
+    ]
+
+
+def test_a_cells_artifact_does_not_become_a_report_by_losing_its_records(artifact: Path) -> None:
+    (artifact / "results.json").write_text("{}")
+    assert problems(artifact) == [("unexpected", "results.json")]
+
+    (artifact / "cell.json").unlink()
+    assert problems(artifact) == [("missing", "cell.json"), ("unexpected", "results.json")]
+
+    (artifact / "probe-summary.json").unlink()
+    assert problems(artifact) == [
+        ("missing", "cell.json"),
+        ("missing", "probe-summary.json"),
+        ("unexpected", "results.json"),
+    ]
+
+
 def test_without_a_manifest_nothing_is_proven(artifact: Path) -> None:
     (artifact / "manifest.json").unlink()
 

@@ -30,6 +30,7 @@ _USED_BY_REFERENCE = frozenset(
         "hide",
         "id",
         "key-secret",
+        "max-infrastructure-retries",
         "min-abi",
         "row",
         "sandbox-preset",
@@ -88,6 +89,7 @@ class RunCell:
     min_abi: int
     sandbox_preset: Preset
     artifact_prefix: str
+    infrastructure_retries: int = 1
     command: CommandOrder | None = None
     service_user: str | None = None
     payment: PaymentOrder = field(default_factory=PaymentOrder)
@@ -124,6 +126,7 @@ def parse_run_cell(inputs: Mapping[str, str], selected: str | None = None) -> Ru
         min_abi=raw.min_abi,
         sandbox_preset=raw.sandbox_preset,
         artifact_prefix=raw.artifact_prefix,
+        infrastructure_retries=raw.max_infrastructure_retries,
         command=_read_command(raw, selected) if is_command else None,
         service_user=raw.service_user,
         payment=_read_payment(raw) if is_built_in else PaymentOrder(),

@@ -125,6 +125,7 @@ class RawInputs(BaseModel):
     sandbox_preset: Preset = Preset.STRICT
     max_cost_usd: Money | None = None
     max_requests: Count | None = None
+    max_infrastructure_retries: Annotated[Number, Field(ge=0, le=3)] = 1
     rate_card: Plain | None = None
     provider_base_url: Plain | None = None
     allowed_actor_ids: ActorIds | None = None

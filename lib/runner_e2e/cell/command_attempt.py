@@ -36,7 +36,12 @@ from runner_e2e.cell.command_probe import (
 )
 from runner_e2e.cell.command_request import CommandRequest, Sandbox
 from runner_e2e.cell.command_results import TargetResults
-from runner_e2e.cell.hidden import check_scratch, harness_places, scan_for_aliases
+from runner_e2e.cell.hidden import (
+    check_scratch,
+    harness_places,
+    refuse_second_names,
+    scan_for_aliases,
+)
 from runner_e2e.cell.limits import Spending
 from runner_e2e.cell.programs import find_programs
 from runner_e2e.cell.protected import find_protected
@@ -204,6 +209,7 @@ class CommandHarness:
         if self._sandbox is not Sandbox.ACTION or runner is None:
             return None
         attempt = self._attempt
+        refuse_second_names(attempt.request)
         self.gathered.aliases = scan_for_aliases(attempt.root, hidden)
         attempt.reporter.phase("Probing the isolation")
         check_codex(attempt, self._command, hidden)

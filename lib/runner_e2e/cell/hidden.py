@@ -121,6 +121,30 @@ def scan_for_aliases(root: AttemptRoot, hidden: BaseHidden) -> list[str]:
     return sorted(found)
 
 
+def refuse_second_names(request: CellRequest) -> None:
+    """Refuse a cell behind an opaque key when what describes such cells can be read by another name.
+
+    Whoever packed what this job unpacked may have made one. No name of a file is told: it may be a cell's.
+    """
+    if not request.hides_names:
+        return
+    catalog = () if request.catalog is None or request.catalog.is_relative_to(PROJECT) else (request.catalog,)
+    for tree in (path.resolve() for path in (*request.hide, *catalog)):
+        try:
+            linked = tree.is_file() and tree.stat().st_nlink > 1
+            found = linked or bool(scan_aliases([os.fsencode(tree)], set()))
+        except OSError as error:
+            raise SandboxUnprovenError(
+                f"Whether files of {tree} have other names cannot be found out ({error.strerror})",
+                "Let the user of the cell read it",
+            ) from error
+        if found:
+            raise SandboxUnprovenError(
+                f"A file of {tree}, which is hidden, has another name outside of it",
+                "Clone it without hard links, after everything that somebody else packed was unpacked",
+            )
+
+
 def _scan_elsewhere(path: Path) -> list[str]:
     try:
         aliases = scan_aliases([os.fsencode(path)], set())

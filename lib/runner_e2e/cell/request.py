@@ -63,7 +63,8 @@ class CellRequest:
     `key` names directories and artifacts; `definition` is the hash of the suite's definition; `catalog` is
     the file that describes the cell, to be hidden from agents. `environ` is the harness's own environment,
     of which no child gets more than the rules of `isolation` pass on. One attempt may take `deadline_s`, all
-    of them together `total_s`; `retries` says whether a second one may take place.
+    of them together `total_s`; `retries` says whether there may be a second one, `infrastructure_retries` how
+    many more there may be after `transient_infrastructure`.
     """
 
     cell_id: str = DEFAULT_CELL
@@ -79,6 +80,7 @@ class CellRequest:
     deadline_s: float = 120.0
     total_s: float = 1320.0
     retries: RetryPolicy = field(default_factory=RetryPolicy)
+    infrastructure_retries: int = 1
     sandboxed: bool = True
     command: CommandRequest | None = None
     built_in: "PaperclipRequest | None" = None

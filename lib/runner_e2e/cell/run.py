@@ -158,6 +158,7 @@ class _Cell:
             None if end.failure is None else end.failure.failure_class,
             candidate=policy.candidate,
             single_attempt=policy.single_attempt,
+            infrastructure_retries=self._request.infrastructure_retries,
             known=policy.known,
             needed_s=self._request.needed_s,
             left_s=self._deadline - time.monotonic(),

@@ -1,7 +1,10 @@
 """The command line as a whole: its commands, and how each ends."""
 
+import errno
 import importlib
+import io
 import sys
+from collections.abc import Sequence
 from typing import Final
 
 import click
@@ -47,10 +50,14 @@ def cli() -> None:
     """Run end-to-end agent evaluations without the agent being able to see the evaluation."""
 
 
-def main() -> int:
+# Of these only writing dies that has no file of a name: what is printed.
+_UNWRITABLE: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
+
+
+def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; exit codes are those of `errors.py`, 2 for wrong usage."""
     try:
-        result = cli.main(standalone_mode=False)
+        result = cli.main(argv, standalone_mode=False)
         if sys.stdout is not None:
             sys.stdout.flush()  # here a full disk is an error like any other
     except click.ClickException as error:
@@ -61,7 +68,25 @@ def main() -> int:
     except RunnerE2EError as error:
         click.echo(f"runner-e2e: {error}", err=True)
         return error.exit_code
+    except (SystemExit, BrokenPipeError) as end:
+        if isinstance(end, SystemExit) and end.code != 1:
+            raise
+        return _give_up_output()  # click's 1 says that the reader has left; here 1 is a verdict
     except Exception as error:  # noqa: BLE001 - the last resort: an unexpected error is never the product's
-        click.echo(f"runner-e2e: an unexpected {type(error).__name__}: {error}", err=True)
-        return FailureClass.PERMANENT_INFRASTRUCTURE.exit_code
+        return _report_unexpected(error)
     return result if isinstance(result, int) else 0
+
+
+def _report_unexpected(error: Exception) -> int:
+    if isinstance(error, OSError) and error.filename is None and error.errno in _UNWRITABLE:
+        problem = f"The output cannot be written: {error.strerror}. Send it elsewhere."
+        click.echo(f"runner-e2e: {problem}", err=True)
+        return _give_up_output()
+    click.echo(f"runner-e2e: an unexpected {type(error).__name__}: {error}", err=True)
+    return FailureClass.PERMANENT_INFRASTRUCTURE.exit_code
+
+
+def _give_up_output() -> int:
+    """Let what is still buffered go nowhere: the interpreter would fail on it too, with its own status."""
+    sys.stdout = io.StringIO()
+    return FailureClass.PERMANENT_INFRASTRUCTURE.exit_code

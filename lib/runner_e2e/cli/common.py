@@ -34,6 +34,11 @@ def form_option(command: _Command) -> _Command:
     return add(command)
 
 
+def is_terminal() -> bool:
+    """Whether somebody reads along; standard output may be closed."""
+    return sys.stdout is not None and sys.stdout.isatty()
+
+
 def read_id() -> str:
     """Return the one id that standard input holds."""
     if sys.stdin is None or sys.stdin.isatty():

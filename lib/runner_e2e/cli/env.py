@@ -2,7 +2,6 @@
 
 import json
 import os
-import sys
 from collections.abc import Mapping
 from typing import Final
 
@@ -11,7 +10,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from runner_e2e.cell.traits import describe_cell
-from runner_e2e.cli.common import catalog_option, read_id
+from runner_e2e.cli.common import catalog_option, is_terminal, read_id
 from runner_e2e.errors import InputError
 from runner_e2e.isolation.environment import explain_listing_environment
 from runner_e2e.isolation.explain import Built
@@ -81,7 +80,7 @@ def explain_env(  # noqa: PLR0913 - one argument for each option
     built = _build(child, os.environ, cell, passed)
     if as_json:
         click.echo(json.dumps(_describe(child, cell, built), indent=2))
-    elif sys.stdout.isatty():
+    elif is_terminal():
         _print_table(built)
     else:
         lines = [COLUMNS, *((_show(one.name), one.action, one.rule) for one in built.explained)]

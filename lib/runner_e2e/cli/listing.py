@@ -2,7 +2,6 @@
 
 import json
 import os
-import sys
 from collections.abc import Mapping, Sequence
 from itertools import groupby
 
@@ -10,7 +9,7 @@ import click
 from rich.console import Console
 from rich.markup import escape
 
-from runner_e2e.cli.common import catalog_option
+from runner_e2e.cli.common import catalog_option, is_terminal
 from runner_e2e.errors import InputError
 from runner_e2e.plan.arguments import Arguments, parse_arguments
 from runner_e2e.plan.catalog import find_catalog, read_catalog
@@ -53,7 +52,7 @@ def list_cells(*, catalog: str, form: str | None, keys: bool, selectors: tuple[s
         return
     named = _build_keys(known) if keys else None
     if form is None:
-        form = "table" if sys.stdout.isatty() else "tsv"
+        form = "table" if is_terminal() else "tsv"
     if form == "json":
         click.echo(json.dumps([_describe(row, named) for row in executions], indent=2))
     elif form == "tsv":

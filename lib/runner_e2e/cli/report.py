@@ -62,6 +62,7 @@ def report(  # noqa: PLR0913 - an option each
     nothing the last time would pass by what it left before. --latest-artifacts takes that for granted.
     """
     planned = _read_plan(plan_file)
+    _refuse_taken(out)
     with _showing(Console(stderr=True)) as progress:
         progress(f"Merging what {len(planned.cells)} cells left")
         about, latest = _decide_attempts(directory, planned, prefix, trusted=latest_artifacts)
@@ -84,6 +85,12 @@ def report(  # noqa: PLR0913 - an option each
     return campaign.exit_code
 
 
+def _refuse_taken(out: Path) -> None:
+    """Say before some seconds of merging what the directory's own making would say after them."""
+    if os.path.lexists(out):
+        raise InputError("There is something in the report's place already", "Name one where nothing is yet")
+
+
 def _read_plan(path: Path) -> Planned:
     try:
         with path.open("rb") as file:
@@ -101,7 +108,7 @@ def _decide_attempts(
     names = set(_list_names(directory))
     naming = Naming(prefix, planned.run, _MOST_ATTEMPTS)
     attempts = {one for name in names if (one := naming.find_attempt(name)) is not None}
-    attempt = max([1, *(one for one in attempts if one <= _MOST_ATTEMPTS)])
+    attempt = max([planned.attempt, *(one for one in attempts if one <= _MOST_ATTEMPTS)])
     about = CampaignAbout(
         run=planned.run,
         attempt=attempt,
@@ -120,7 +127,7 @@ def _decide_attempts(
             "Read the report of the run itself, or give --latest-artifacts",
         )
     left = {
-        cell.name: [one for one in attempts if naming.of_cell(cell.name, one) in names]
+        cell.name: [one for one in attempts if one <= attempt and naming.of_cell(cell.name, one) in names]
         for cell in planned.cells
     }
     return about, {name: max(numbers) for name, numbers in left.items() if numbers}

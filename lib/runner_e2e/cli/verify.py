@@ -32,6 +32,7 @@ def verify(*, variables: tuple[str, ...], secrets_stdin: bool, as_json: bool, di
 
     Text that looks like a secret is found by itself; values that are known are looked for in all their
     encodings. They come from variables or standard input, because every process can read a command line.
+    Of a campaign's report only digests are compared and secrets looked for.
     Exits with 0 when all is well, 1 when something is wrong, 2 when it cannot be checked.
     """
     redactor = Redactor(_read_secrets(variables, from_stdin=secrets_stdin))
@@ -74,6 +75,7 @@ def _describe(result: Verified) -> dict[str, object]:
     return {
         "directory": str(result.directory),
         "ok": not result.problems,
+        "report": result.is_report,
         "files": result.files,
         "problems": [{"kind": one.kind, "file": one.file, "reason": one.reason} for one in result.problems],
     }
@@ -81,7 +83,8 @@ def _describe(result: Verified) -> dict[str, object]:
 
 def _lines(result: Verified) -> list[str]:
     word = f"{len(result.problems)} problems" if result.problems else "ok"
-    head = f"{_show(str(result.directory))}: {result.files} files, {word}"
+    kind = ", a campaign's report" if result.is_report else ""
+    head = f"{_show(str(result.directory))}: {result.files} files, {word}{kind}"
     return [head, *(f"  {one.kind:<10} {_show(one.file)}: {_show(one.reason)}" for one in result.problems)]
 
 

@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 from collections.abc import Callable, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,6 +15,8 @@ from runner_e2e.evidence.redaction import Redactor
 from runner_e2e.evidence.scanning import Scanner
 from runner_e2e.evidence.tree import Entry, walk_files
 
+# What a campaign's report has, and no cell's artifact in that place.
+_REPORT = "results.json"
 # What is wrong with an artifact, in the order in which it is worth reading.
 KINDS = ("leak", "manifest", "missing", "unexpected", "changed", "schema", "unreadable")
 _MOST_RECORD_BYTES = 64 << 20
@@ -34,11 +37,15 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class Verified:
-    """One artifact: where it lies, how many files it has, and what is wrong with it."""
+    """One artifact: where it lies, how many files it has, and what is wrong with it.
+
+    Of a campaign's report there are digests and no records to check: `is_report` says that it is one.
+    """
 
     directory: Path
     files: int
     problems: tuple[Problem, ...]
+    is_report: bool = False
 
 
 def find_artifacts(directory: Path) -> list[Path]:
@@ -67,7 +74,7 @@ def verify_artifact(directory: Path, redactor: Redactor) -> Verified:
         check.take(entry)
     check.compare()
     problems = sorted(check.problems, key=lambda one: (KINDS.index(one.kind), one.file, one.reason))
-    return Verified(directory, len(check.seen), tuple(problems))
+    return Verified(directory, len(check.seen), tuple(problems), check.is_report)
 
 
 class _Check:
@@ -78,6 +85,11 @@ class _Check:
         self._scanner = Scanner(redactor)
         self._manifest: bytes | None = None
         self._records: set[str] = set()
+
+    @property
+    def is_report(self) -> bool:
+        """Whether this is a campaign's report, which has no record of a cell."""
+        return _REPORT in self.seen and not self._records
 
     def leave_out(self, parts: Sequence[str], reason: str) -> None:
         self._add("unreadable", "/".join(parts), reason)
@@ -98,8 +110,9 @@ class _Check:
             self._add("unreadable", name, error.strerror or type(error).__name__)
 
     def compare(self) -> None:
-        """Compare what was seen with the manifest, and require the records."""
-        for name in _RECORDS.keys() - self._records:
+        """Compare what was seen with the manifest, and require the records of a cell."""
+        records: AbstractSet[str] = frozenset() if self.is_report else _RECORDS.keys()
+        for name in records - self._records:
             self._add("missing", name, "every cell has one")
         if self._manifest is None:
             self._add("manifest", manifest.FILE_NAME, "is missing")
@@ -110,7 +123,7 @@ class _Check:
             self._add("manifest", manifest.FILE_NAME, str(error))
             return
         seen = {name: file for name, file in self.seen.items() if name != manifest.FILE_NAME}
-        for name in listed.keys() - seen.keys() - _RECORDS.keys():
+        for name in listed.keys() - seen.keys() - records:
             self._add("missing", name, "the manifest lists it")
         for name in seen.keys() - listed.keys():
             self._add("unexpected", name, "the manifest does not list it")
