@@ -53,3 +53,16 @@ def test_what_belongs_to_another_user_is_left_alone(tmp_path: Path) -> None:
 
     expected = {tmp_path} | ({tmp_path.parents[-1]} if os.geteuid() == 0 else set())
     assert set(modes._modes) == expected
+
+
+def test_meanwhile_a_path_may_be_away_and_a_changed_mode_still_counts(tmp_path: Path) -> None:
+    gone, open_to_all = tmp_path / "gone", tmp_path / "open"
+    gone.touch(mode=0o600)
+    open_to_all.touch(mode=0o600)
+    modes = KeptModes()
+    modes.keep([gone, open_to_all])
+    gone.unlink()
+    open_to_all.chmod(0o666)
+
+    assert modes.restore(meanwhile=True) == ["open"]
+    assert modes.restore() == ["gone"]

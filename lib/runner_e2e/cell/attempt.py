@@ -308,8 +308,11 @@ def read_launches(root: AttemptRoot) -> list[dict[str, object]]:
     return parse_journal(journal.read_bytes()) if journal.exists() else []
 
 
-def changed_modes(modes: KeptModes) -> list[str]:
-    """Undo what agents did to modes, so that the harness can read and write again; return what it was."""
+def changed_modes(modes: KeptModes, *, meanwhile: bool = False) -> list[str]:
+    """Undo what agents did to modes, so that the harness can read and write again; return what it was.
+
+    `meanwhile` they still work: see `KeptModes.restore`.
+    """
     with contextlib.suppress(OSError):
-        return [f"the mode of {name} was changed" for name in modes.restore()]
+        return [f"the mode of {name} was changed" for name in modes.restore(meanwhile=meanwhile)]
     return []

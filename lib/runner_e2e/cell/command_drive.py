@@ -110,7 +110,7 @@ def _follow(attempt: Attempt, child: Child, eyes: Eyes, log: HarnessLog, driven:
         noted = now
         with contextlib.suppress(OSError):  # a full disk is no reason to end the harness
             attempt.note_running(child.running())
-        driven.changed += changed_modes(attempt.watch.modes)
+        driven.changed += changed_modes(attempt.watch.modes, meanwhile=True)
         if eyes.has_results():
             finished_at = now if finished_at is None else finished_at
             if now - finished_at > eyes.results_grace_s:
