@@ -52,17 +52,25 @@ def test_what_belongs_to_another_user_is_left_alone(tmp_path: Path) -> None:
     modes.keep([tmp_path.parents[-1], tmp_path])
 
     expected = {tmp_path} | ({tmp_path.parents[-1]} if os.geteuid() == 0 else set())
-    assert set(modes._modes) == expected
+    assert set(modes._kept) == expected
 
 
-def test_meanwhile_a_path_may_be_away_and_a_changed_mode_still_counts(tmp_path: Path) -> None:
-    gone, open_to_all = tmp_path / "gone", tmp_path / "open"
-    gone.touch(mode=0o600)
-    open_to_all.touch(mode=0o600)
+def test_meanwhile_a_path_may_be_away_or_another_one_and_a_changed_mode_still_counts(tmp_path: Path) -> None:
+    names = ("gone", "led-away", "open", "other")
+    gone, led_away, open_to_all, other = (tmp_path / name for name in names)
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir(mode=0o755)
     modes = KeptModes()
-    modes.keep([gone, open_to_all])
-    gone.unlink()
-    open_to_all.chmod(0o666)
+    for place in (gone, led_away, open_to_all, other):
+        place.mkdir(mode=0o700)
+        modes.keep([place])
+    gone.rmdir()
+    led_away.rename(tmp_path / "moved")
+    led_away.symlink_to(elsewhere)
+    open_to_all.chmod(0o777)
+    other.rename(tmp_path / "moved-too")
+    other.mkdir(mode=0o755)
 
     assert modes.restore(meanwhile=True) == ["open"]
-    assert modes.restore() == ["gone"]
+    assert mode_of(elsewhere) == 0o755
+    assert modes.restore() == ["gone", "led-away", "other"]
