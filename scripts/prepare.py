@@ -52,7 +52,8 @@ PIP_PROCESSES = 2
 UV_PATIENCE_S = "20"
 INSTALL_RULES = ("--require-hashes", "--no-deps", "--only-binary", ":all:")
 # Compiling all packages takes as long as installing them, and a command imports a part.
-PIP_PLAIN = ("--no-user", "--no-compile", "--disable-pip-version-check", "--progress-bar", "off")
+NO_COMPILE = "--no-compile"
+PIP_PLAIN = ("--no-user", NO_COMPILE, "--disable-pip-version-check", "--progress-bar", "off")
 PIP_INSTALL = ("install", *PIP_PLAIN, *INSTALL_RULES)
 SYSTEM_PYTHON = Path("/usr/bin/python3")  # the launcher starts under it
 
@@ -163,7 +164,7 @@ class Preparation:
         lock = lock_file("dev" if "dev" in locks else "runtime")
         say(f"installing the packages of {lock.relative_to(PROJECT)}")
         with self._timed("packages"):
-            self._install(lock)
+            self._install(lock, compiled="dev" in locks)
         built = self._look()
         stamp |= {"complete": True, "venv": str(self._venv), "python": built.python}
         stamp |= {"locks": dict(locks), "packages": sorted(built.packages)}
@@ -183,28 +184,32 @@ class Preparation:
             fail_without_venv()
         self._tools.run(*command, otherwise=NO_ENVIRONMENT)
 
-    def _install(self, lock: Path) -> None:
-        """Install what the lock names.
+    def _install(self, lock: Path, *, compiled: bool) -> None:
+        """Install what the lock names, `compiled` where other users will import it, who cannot keep bytecode.
 
         uv reads all indexes at once. pip reads one after the other, which takes it longer than everything
         else: where its settings name no index of their own, it fetches uv, else it works in two halves.
         """
         if self._uv:
-            self._tools.run(*self._command_uv(self._uv, lock), otherwise=NOT_DELIVERED)
+            self._tools.run(*self._command_uv(self._uv, lock, compiled=compiled), otherwise=NOT_DELIVERED)
             return
         with tempfile.TemporaryDirectory(prefix="runner-e2e-") as directory:
             uv = self._fetch_uv(Path(directory, "uv"))
-            if uv and self._tools.succeeds(*self._command_uv(uv, lock)):
+            if uv and self._tools.succeeds(*self._command_uv(uv, lock, compiled=compiled)):
                 return
-            pip = (*self._find_pip(), *PIP_INSTALL)
+            pip = (
+                *self._find_pip(),
+                *(name for name in PIP_INSTALL if not (compiled and name == NO_COMPILE)),
+            )
             halves = [Path(directory, f"{number}.lock") for number in range(PIP_PROCESSES)]
             for half, text in zip(halves, deal_lock(lock.read_text("utf-8"), PIP_PROCESSES), strict=True):
                 half.write_text(text, encoding="utf-8")
             commands = [(*pip, "--requirement", half) for half in halves if half.stat().st_size]
             self._tools.run_together(commands, NOT_DELIVERED)
 
-    def _command_uv(self, uv: str, lock: Path) -> tuple[str | Path, ...]:
-        return (uv, "pip", "install", "--python", self._python, *INSTALL_RULES, "--requirement", lock)
+    def _command_uv(self, uv: str, lock: Path, *, compiled: bool) -> tuple[str | Path, ...]:
+        more = ("--compile-bytecode",) if compiled else ()
+        return (uv, "pip", "install", "--python", self._python, *INSTALL_RULES, *more, "--requirement", lock)
 
     def _fetch_uv(self, target: Path) -> str | None:
         """Return a uv that pip put into a directory of its own, None where that would not do."""
