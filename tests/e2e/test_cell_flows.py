@@ -442,7 +442,7 @@ HANG = hostile("if self.heard:\n    time.sleep(600)")
     ("flow", "deadline_s"),
     [
         pytest.param(replace(TWO, turn_timeout_s=3.0), 60.0, id="of-the-turn"),
-        pytest.param(TWO, 6.0, id="of-the-cell"),
+        pytest.param(TWO, 6.0, id="of-the-cell", marks=pytest.mark.extended),
         pytest.param(replace(RESTART, turn_timeout_s=3.0), 60.0, id="of-a-turn-after-a-restart"),
     ],
 )

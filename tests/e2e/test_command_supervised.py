@@ -222,6 +222,7 @@ def test_after_a_kill_the_sweep_finds_nothing_running_and_finishes_the_record(ow
     assert_absent(Done(ended, started.desk, started.secrets), *started.secrets)
 
 
+@pytest.mark.extended
 def test_after_a_kill_at_any_moment_nothing_of_a_hostile_harness_is_left(own: Workshop) -> None:
     seed = int.from_bytes(os.urandom(4))
     chance = random.Random(seed)

@@ -53,7 +53,12 @@ ASKS_INSIDE = """      - tool:
             marks=pytest.mark.extended,
         ),
         pytest.param(
-            "chat.question-after-restart", "ask_user_questions", "answered", 2, id="question-after-restart"
+            "chat.question-after-restart",
+            "ask_user_questions",
+            "answered",
+            2,
+            id="question-after-restart",
+            marks=pytest.mark.extended,
         ),
         pytest.param(
             "chat.plan-approval", "request_confirmation", "accepted", 1, id="plan", marks=pytest.mark.extended

@@ -146,6 +146,7 @@ def test_no_key_of_an_agent_stands_in_the_evidence(proven: Evidence, control: Ev
             assert path.is_dir() or not re.search(rb"key-[0-9a-f]{32}", path.read_bytes()), path
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("name", [f"{LOCAL}adapter.single-turn", PROGRAM], ids=["opencode", "program"])
 def test_an_agent_that_ends_its_issue_itself_passes(ordinary: Checkout, clean: None, name: str) -> None:
     with private_directory("single") as place:

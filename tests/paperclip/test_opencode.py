@@ -98,6 +98,7 @@ def run_opencode(program: Path, place: Path, model: Model, key: str) -> subproce
     )
 
 
+@pytest.mark.extended
 def test_two_agents_work_at_once_and_get_over_what_goes_wrong(opencode: Path, tmp_path: Path) -> None:
     script = tmp_path / "script.yaml"
     script.write_text(TEXT.replace("ADA", WRITE).replace("BOB", TWO_AT_ONCE), encoding="utf-8")
@@ -135,6 +136,7 @@ def test_two_agents_work_at_once_and_get_over_what_goes_wrong(opencode: Path, tm
     assert len({request["conversation"] for request in requests}) == 2
 
 
+@pytest.mark.extended
 def test_a_script_that_ends_early_ends_the_agent_with_an_error(opencode: Path, tmp_path: Path) -> None:
     script = tmp_path / "script.yaml"
     script.write_text(
