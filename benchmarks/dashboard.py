@@ -16,11 +16,11 @@ from pathlib import Path
 PROJECT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(PROJECT / "lib"), str(PROJECT / "scripts"), str(PROJECT / "tests")]
 
-from playwright.sync_api import Browser, sync_playwright  # noqa: E402
+from playwright.sync_api import Browser, sync_playwright
 
-from dashboard_samples import build_campaign, build_picture  # noqa: E402
-from find_browser import BROWSERS  # noqa: E402
-from runner_e2e.report.dashboard import build_dashboard  # noqa: E402
+from dashboard_samples import build_campaign, build_picture
+from find_browser import BROWSERS
+from runner_e2e.report.dashboard import build_dashboard
 
 MOST_BYTES = 5_000_000
 MOST_OPENING_S = 1.0

@@ -21,7 +21,7 @@ from pathlib import Path
 PROJECT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(PROJECT / "lib"), str(PROJECT / "tests")]
 
-from artifact_samples import (  # noqa: E402
+from artifact_samples import (
     BEGAN,
     PNG,
     build_plan,
@@ -32,14 +32,14 @@ from artifact_samples import (  # noqa: E402
     describe_campaign,
     name_artifact,
 )
-from runner_e2e.evidence.manifest import write_manifest  # noqa: E402
-from runner_e2e.evidence.redaction import Redactor  # noqa: E402
-from runner_e2e.report.campaign_markdown import campaign_summary  # noqa: E402
-from runner_e2e.report.dashboard import build_dashboard  # noqa: E402
-from runner_e2e.report.junit import build_junit  # noqa: E402
-from runner_e2e.report.merge import merge_campaign  # noqa: E402
-from runner_e2e.report.planned import Planned, read_plan  # noqa: E402
-from runner_e2e.report.screenshots import read_screenshots  # noqa: E402
+from runner_e2e.evidence.manifest import write_manifest
+from runner_e2e.evidence.redaction import Redactor
+from runner_e2e.report.campaign_markdown import campaign_summary
+from runner_e2e.report.dashboard import build_dashboard
+from runner_e2e.report.junit import build_junit
+from runner_e2e.report.merge import merge_campaign
+from runner_e2e.report.planned import Planned, read_plan
+from runner_e2e.report.screenshots import read_screenshots
 
 # Cells, and the seconds in which all stages together have to be done.
 SIZES = {256: 3.0, 1024: 12.0}
