@@ -271,6 +271,21 @@ def test_a_large_tree_does_not_keep_a_small_one_waiting(followed: Followed) -> N
     assert len(followed.follower.copies) < 3000
 
 
+def test_at_the_end_a_tree_gets_the_time_that_others_do_not_need(followed: Followed, tmp_path: Path) -> None:
+    for number in range(300):
+        (followed.tree / f"{number:03}").write_text("text")
+    for number in range(9):
+        (tmp_path / f"empty-{number}").mkdir()
+        followed.tops.append(Top(tmp_path / f"empty-{number}"))
+    began, limit_s = followed.now, 1.0
+
+    coverage = followed.follower.finish(limit_s)
+
+    # More than its share of what there was, and less than all of it.
+    assert limit_s / len(followed.tops) < followed.now - began < limit_s
+    assert (coverage.files, coverage.unsearched) == (300, [])
+
+
 def test_odd_names_are_copied_and_never_printed_as_they_are(followed: Followed) -> None:
     names = [b"a\nb", b"\xff\xfe", b"..data", b"-rf", b"\x1b[31m", b"n" * 255]
     for name in names:

@@ -74,10 +74,21 @@ class Scans:
     def walk(
         self, deadline: float, clock: Callable[[], float], may_go_on: Callable[[], bool]
     ) -> Iterator[Found]:
-        """Yield files that are not known; what is left at the deadline comes next time."""
+        """Yield files that are not known; what is left at the deadline comes next time.
+
+        A tree that needs more than its share goes on when each of the others had its own.
+        """
         for top in self._find_tops():
             if top.path not in self._running:
                 self._start(top)
+        while self._running:
+            yield from self._walk_each_once(deadline, clock, may_go_on)
+            if not may_go_on() or clock() >= deadline:
+                return
+
+    def _walk_each_once(
+        self, deadline: float, clock: Callable[[], float], may_go_on: Callable[[], bool]
+    ) -> Iterator[Found]:
         scans = list(self._running.values())
         for count, scan in enumerate(scans):
             now = clock()
