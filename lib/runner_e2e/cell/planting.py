@@ -12,8 +12,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from runner_e2e.cell.decoy import VARIABLE as DECOY
+from runner_e2e.errors import SandboxUnprovenError
 from runner_e2e.evidence.attempts import Place
 from runner_e2e.isolation.environment import DEFAULT_SEARCH
+
+_IDLE = "import sys; sys.stdout.write('.'); sys.stdout.flush(); sys.stdin.read()"
 
 
 def token() -> str:
@@ -53,14 +56,24 @@ def plant_name(check: str, directory: Path) -> Place:
 
 @contextlib.contextmanager
 def running_process(arguments: tuple[str, ...], variables: Mapping[str, str]) -> Iterator[int]:
-    """Keep a process with these words and variables, which does nothing; yield its id."""
+    """Keep a process with these words and variables, which does nothing; yield its id.
+
+    `Popen` returns when the kernel has closed what an exec closes, and that is before `/proc` shows the new
+    words and variables: the process says itself when it runs.
+    """
     process = subprocess.Popen(
-        [sys.executable, "-I", "-S", "-c", "import sys; sys.stdin.read()", *arguments],
+        [sys.executable, "-I", "-S", "-c", _IDLE, *arguments],
         stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
         env={"PATH": DEFAULT_SEARCH, **variables},
         start_new_session=True,
     )
     try:
+        if process.stdout is None or not process.stdout.read(1):
+            raise SandboxUnprovenError(
+                "A process that agents must not see into could not be started",
+                "See whether the runner is out of memory or processes, and run the cell again",
+            )
         yield process.pid
     finally:
         process.kill()
