@@ -35,8 +35,6 @@ from runner_e2e.actions.publication import (
     withdraw_evidence,
 )
 from runner_e2e.actions.surface import ActionSurface
-from runner_e2e.cell.command_attempt import CommandHarness
-from runner_e2e.cell.command_plan import CellAddress, plan_command
 from runner_e2e.cell.request import CellRequest
 from runner_e2e.cell.run import finish_evidence, run_cell
 from runner_e2e.errors import CancelledError, InputError, RunnerE2EError
@@ -50,6 +48,8 @@ from runner_e2e.report.markdown import probe_summary
 
 if TYPE_CHECKING:
     from runner_e2e.cell import attempt
+    from runner_e2e.cell.command_request import CommandRequest
+    from runner_e2e.cell.limits import Spending
     from runner_e2e.cell.paperclip_request import PaperclipRequest
 
 HELP = """\
@@ -134,7 +134,7 @@ def _run(cell: RunCell, request: CellRequest, environ: Mapping[str, str], surfac
         )
         announce_evidence(surface, name, str(evidence))
     try:
-        outcome = run_cell(request, SurfaceReporter(surface), CommandHarness, _open_paperclip)
+        outcome = run_cell(request, SurfaceReporter(surface), _open_command, _open_paperclip)
     finally:
         if fresh and not evidence.exists():
             withdraw_evidence(surface)
@@ -169,6 +169,8 @@ def _build_request(
         environ=environ,
     )
     if command is not None:
+        from runner_e2e.cell.command_plan import CellAddress, plan_command  # noqa: PLC0415 - others do without
+
         address = CellAddress(name.execution_id, name.key, name.key_secret, said)
         with unchanged_files(environ):  # it may ask the target
             planned = plan_command(command, address, base)
@@ -204,6 +206,14 @@ def _build_request(
             surface.mask(secret)
         return base.for_paperclip(execution, planned_here, name.key, minutes)
     return base.for_cell(execution, name.key, minutes)
+
+
+def _open_command(
+    of: "attempt.Attempt", request: "CommandRequest", spending: "Spending"
+) -> "attempt.Harness":
+    from runner_e2e.cell.command_attempt import CommandHarness  # noqa: PLC0415 - others do without
+
+    return CommandHarness(of, request, spending)
 
 
 def _open_paperclip(of: "attempt.Attempt", request: "PaperclipRequest") -> "attempt.Harness":
