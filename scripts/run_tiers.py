@@ -51,18 +51,23 @@ class Tier:
     by_default: bool = True
     setup: tuple[str, ...] = ()  # a program of the environment that has to succeed first
     browser: bool = False  # its tests look at pages
+    waits: bool = False  # its tests wait for what they start, which leaves processors idle
 
     @property
     def directory(self) -> str:
         """Path of the tests in the project."""
         return f"tests/{self.name}"
 
+    def count_workers(self, processors: int | None) -> int:
+        """Return how many of its tests run at once."""
+        return min(MOST_WORKERS, (processors or 1) + self.waits)
+
 
 TIERS = (
     Tier("unit", parallel="load", linux_only=False),
-    Tier("kernel", programs=("git",), parallel="loadgroup"),
-    Tier("action", programs=("bash", "git"), parallel="loadfile"),
-    Tier("e2e", programs=("bash", "git"), parallel="loadgroup"),
+    Tier("kernel", programs=("git",), parallel="loadgroup", waits=True),
+    Tier("action", programs=("bash", "git"), parallel="loadfile", waits=True),
+    Tier("e2e", programs=("bash", "git"), parallel="loadgroup", waits=True),
     Tier("browser", parallel="loadgroup", browser=True),
     # Not by default: it installs some 2 GB, once.
     Tier(
@@ -73,6 +78,7 @@ TIERS = (
         by_default=False,
         setup=("runner-e2e", "paperclip", "install"),
         browser=True,
+        waits=True,
     ),
 )
 
@@ -218,8 +224,7 @@ def run_tier(tier: Tier, request: Request, environ: Mapping[str, str]) -> Outcom
         report = Path(scratch, "junit.xml")
         command = [f"{sys.prefix}/bin/pytest", *request.paths_of(tier), f"--junitxml={report}"]
         if tier.parallel and not {"--pdb", "--trace"}.intersection(request.pytest_args):
-            workers = min(MOST_WORKERS, os.cpu_count() or 1)
-            command += ["-n", str(workers), "--dist", tier.parallel]
+            command += ["-n", str(tier.count_workers(os.cpu_count())), "--dist", tier.parallel]
         if not request.extended:
             command += ["-m", "not extended"]
         started = time.monotonic()

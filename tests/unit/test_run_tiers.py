@@ -120,3 +120,11 @@ def test_success_needs_every_step_and_at_least_one_test(
     counts = capsys.readouterr().out.splitlines()[-1]
     passed, failed = (sum(getattr(o, name) for o in outcomes) for name in ("passed", "failed"))
     assert counts == f"{passed} passed, {failed} failed, 0 skipped"
+
+
+@pytest.mark.parametrize("processors", [None, 1, 2, 64])
+def test_a_tier_that_waits_has_a_worker_more_than_processors_up_to_a_limit(processors: int | None) -> None:
+    by_name = {tier.name: tier.count_workers(processors) for tier in TIERS}
+
+    assert by_name["unit"] == min(4, processors or 1)
+    assert by_name["e2e"] == min(4, (processors or 1) + 1)
