@@ -16,10 +16,10 @@ from runner_e2e.plan.run_context import (
     MAX_ID,
     Account,
     build_context,
-    load_json,
     parse_allowed_actors,
     parse_event,
 )
+from runner_e2e.strict_json import parse_strict
 from unit.authorized_run import (
     ABSENT,
     ACTOR_ID,
@@ -454,7 +454,7 @@ def test_any_bytes_are_an_event_file_or_refused(content: bytes) -> None:
     except InputError:
         return
 
-    assert isinstance(load_json(content), dict)
+    assert isinstance(parse_strict(content), dict)
     assert event.sender is None
 
 

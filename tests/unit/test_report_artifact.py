@@ -10,8 +10,6 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from artifact_samples import CELL, PNG, build_record, build_spending, name_artifact, write_artifact
 from runner_e2e.evidence.manifest import write_manifest
@@ -21,7 +19,6 @@ from runner_e2e.report.artifact import (
     Content,
     RefusedArtifactError,
     opening_artifact,
-    parse_json,
     read_artifact,
     read_earlier,
     read_picture,
@@ -296,16 +293,6 @@ def test_a_picture_behind_a_link_is_not_read(tmp_path: Path) -> None:
 
     with opened(artifact) as directory:
         assert read_picture(directory, 1000) is None
-
-
-@settings(deadline=None)
-@given(content=st.binary() | st.text().map(str.encode) | st.sampled_from([b"[]", b'{"a":1}', b"NaN"]))
-def test_any_bytes_are_json_or_refused(content: bytes) -> None:
-    try:
-        found = parse_json(content)
-    except ValueError:
-        return
-    assert json.loads(content) == found
 
 
 def test_every_file_is_compared_by_its_digest(tmp_path: Path) -> None:

@@ -42,8 +42,8 @@ def spoil(change: Callable[[Any], object]) -> bytes:
 @pytest.mark.parametrize(
     ("content", "problem"),
     [
-        pytest.param(b"", "no JSON from its character 1", id="empty"),
-        pytest.param(GOOD[:-1], "no JSON", id="cut"),
+        pytest.param(b"", "is not JSON from its character 1 on", id="empty"),
+        pytest.param(GOOD[:-1], "is not JSON from", id="cut"),
         pytest.param(b"\xff\xfe{}", "not UTF-8", id="not-utf-8"),
         pytest.param(b"[]", "no JSON object", id="a-list"),
         pytest.param(b"{}", "is no report", id="another-thing"),
@@ -56,10 +56,12 @@ def spoil(change: Callable[[Any], object]) -> bytes:
             id="deep",
         ),
         pytest.param(b'{"a":1,"a":2}', "a key twice", id="twin-keys"),
-        pytest.param(b'{"a":NaN}', "a number that is none", id="nan"),
-        pytest.param(b'{"a":1e999}', "a number that is none", id="infinite"),
-        pytest.param(b'{"a":' + b"9" * 40 + b"}", "a number that is none", id="huge"),
-        pytest.param(b'{"a":' + b"9" * 5000 + b"}", "a number that is none", id="thousands-of-digits"),
+        pytest.param(b'{"a":NaN}', "a number that JSON does not have", id="nan"),
+        pytest.param(b'{"a":1e999}', "a number that JSON does not have", id="infinite"),
+        pytest.param(b'{"a":' + b"9" * 40 + b"}", "a number that programs read differently", id="huge"),
+        pytest.param(
+            b'{"a":' + b"9" * 5000 + b"}", "a number that JSON does not have", id="thousands-of-digits"
+        ),
         pytest.param(edited(cells=[{}]), "contradicts runner-e2e.results/v1 at /cells/0", id="schema"),
         pytest.param(edited(generatedAt="yesterday"), "a time that is none", id="no-time"),
         pytest.param(edited(generatedAt="2026-11-29T09:10:00"), "a time that is none", id="no-zone"),

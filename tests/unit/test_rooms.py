@@ -21,6 +21,7 @@ SOURCES = PROJECT / "lib" / PACKAGE
 # In the order of the data flow: a room imports only from rooms above it.
 ROOMS = (
     "errors",
+    "strict_json",
     "sandbox",
     "isolation",
     "evidence",
@@ -46,12 +47,13 @@ ALLOWED_ROOMS = {
     "isolation.layout": (),
     "isolation.words": (),
     "isolation.paths": ("isolation.layout", "isolation.words"),
+    "strict_json": (),
     "serving": ("errors",),
-    "gateway": ("errors", "isolation", "evidence", "serving"),
+    "gateway": ("errors", "strict_json", "isolation", "evidence", "serving"),
     "launch": ("sandbox", "isolation", "evidence.journal", "errors"),
     "model": ("errors", "evidence.redaction", "serving", "plan.catalog_yaml", "plan.catalog_problems"),
     "product": ("errors",),
-    "report": ("errors", "evidence"),
+    "report": ("errors", "strict_json", "evidence"),
     "doctor": (
         "errors",
         "sandbox",

@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from urllib.parse import quote
 
 from runner_e2e.errors import InputError, RunnerE2EError, TransientInfrastructureError
-from runner_e2e.plan.run_context import is_id, is_login, load_json
+from runner_e2e.plan.run_context import is_id, is_login
+from runner_e2e.strict_json import parse_strict
 
 DEADLINE_S = 15.0
 MAX_ANSWER_BYTES = 1024 * 1024
@@ -86,7 +87,7 @@ def read_answer(login: str, answer: Answer) -> int:
     if len(answer.body) > MAX_ANSWER_BYTES:
         raise TransientInfrastructureError("GitHub's API answered more than 1 MiB about an account", _AGAIN)
     try:
-        account = load_json(answer.body)
+        account = parse_strict(answer.body)
     except ValueError:
         raise TransientInfrastructureError("GitHub's API answered no JSON about an account", _AGAIN) from None
     match account:

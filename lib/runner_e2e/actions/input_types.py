@@ -4,9 +4,8 @@ Everything arrives as text, because composite actions know no other type. No sen
 value.
 """
 
-import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
 from typing import Annotated, Literal
@@ -15,6 +14,7 @@ from pydantic import AfterValidator, BeforeValidator, Field
 
 from runner_e2e.plan.branches import is_branch_name
 from runner_e2e.plan.ids import CASE, EXECUTION_ID, OPAQUE_KEY, SEGMENT
+from runner_e2e.strict_json import StrictJsonError, parse_strict
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
@@ -54,16 +54,9 @@ def _parse_json(value: object) -> object:
     if not isinstance(value, str):
         return value
     try:
-        return json.loads(value, object_pairs_hook=_refuse_duplicates)
-    except (ValueError, RecursionError):
-        # Not chained: the original error carries the whole text.
+        return parse_strict(value)
+    except StrictJsonError:
         raise ValueError("must be JSON without duplicate keys") from None
-
-
-def _refuse_duplicates(pairs: Sequence[tuple[str, object]]) -> dict[str, object]:
-    if len({name for name, _ in pairs}) != len(pairs):
-        raise ValueError
-    return dict(pairs)
 
 
 def _matching(pattern: str, rule: str) -> AfterValidator:

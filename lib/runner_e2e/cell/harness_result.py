@@ -3,11 +3,9 @@
 No message holds an id or a value of the file: cells may be hidden behind a key.
 """
 
-import json
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Literal, NoReturn
+from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic.alias_generators import to_camel
@@ -15,6 +13,7 @@ from pydantic.dataclasses import dataclass as checked_dataclass
 
 from runner_e2e.errors import FailureClass, HarnessFailureError
 from runner_e2e.plan.ids import split_execution_id
+from runner_e2e.strict_json import StrictJsonError, parse_strict
 
 SCHEMA = "paperclip.runner-e2e.result/v2"
 MOST_BYTES = 8 << 20
@@ -135,42 +134,12 @@ def _parse_json(content: bytes) -> dict[str, object]:
     if len(content) > MOST_BYTES:
         raise _wrong(f"is larger than {MOST_BYTES >> 20} MiB")
     try:
-        parsed = json.loads(
-            content.decode(),
-            object_pairs_hook=_refuse_duplicates,
-            parse_constant=_refuse_constant,
-            parse_float=_read_float,
-        )
-    except UnicodeDecodeError:
-        raise _wrong("is not UTF-8") from None
-    except json.JSONDecodeError as error:
-        raise _wrong(f"is not JSON from its character {error.pos + 1} on") from None
-    except RecursionError:
-        raise _wrong("is nested too deeply") from None
-    except ValueError:
-        # Also an integer of thousands of digits.
-        raise _wrong("has a key twice, or a number that JSON does not have") from None
+        parsed = parse_strict(content)
+    except StrictJsonError as error:
+        raise _wrong(str(error)) from None
     if not isinstance(parsed, dict):
         raise _wrong("is not one JSON object")
     return parsed
-
-
-def _refuse_duplicates(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    content = dict(pairs)
-    if len(content) != len(pairs):
-        raise ValueError("a key stands twice")
-    return content
-
-
-def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is not JSON")
-
-
-def _read_float(text: str) -> float:
-    number = float(text)
-    if not math.isfinite(number):
-        raise ValueError("a number is too large")
-    return number
 
 
 def _wrong(problem: str) -> HarnessFailureError:

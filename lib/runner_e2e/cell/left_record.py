@@ -1,7 +1,6 @@
 """A record that was left: read without believing anything of it, written without following anything there."""
 
 import contextlib
-import json
 import os
 import re
 import stat
@@ -17,6 +16,7 @@ from runner_e2e.cell.unfinished import Record
 from runner_e2e.errors import RunnerE2EError
 from runner_e2e.evidence import manifest, server_log
 from runner_e2e.evidence.record_rules import CELL_SCHEMA, check_cell
+from runner_e2e.strict_json import StrictJsonError, parse_strict
 
 MOST_RECORD_BYTES = 4 << 20
 MOST_MANIFEST_BYTES = 64 << 20
@@ -72,9 +72,9 @@ def read_record(directory: Path) -> Record | None:
     if len(text) > MOST_RECORD_BYTES:
         refuse(f"The record has more than {MOST_RECORD_BYTES >> 20} MiB")
     try:
-        content = json.loads(text, parse_constant=_refuse_number)
-    except (ValueError, RecursionError) as error:
-        raise UnusableError("The record is no JSON") from error
+        content = parse_strict(text)
+    except StrictJsonError as error:
+        raise UnusableError(f"The record {error}") from error
     if not isinstance(content, dict) or content.get("schema") != CELL_SCHEMA:
         refuse(f"The record does not have the schema {CELL_SCHEMA}")
     if content.get("status") not in list(Status):
@@ -140,10 +140,6 @@ def has_manifest(directory: Path) -> bool:
     except (OSError, ValueError):  # none, or cut off where the disk was full
         return False
     return True
-
-
-def _refuse_number(word: str) -> NoReturn:
-    raise ValueError(word)  # NaN and Infinity are no JSON
 
 
 def refuse(sentence: str) -> NoReturn:

@@ -4,10 +4,8 @@ The file is hostile: what is large, deep, or JSON that programs read differently
 what a query or a schema may say is limited so that the work grows with the file and not faster.
 """
 
-import json
-import math
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, cast
 
 from jsonschema_rs import Draft202012Validator, RegexOptions, ValidationError
 
@@ -16,6 +14,7 @@ from runner_e2e.cell.matchers_observed import Condition, Judgement, Observed, co
 from runner_e2e.cell.matchers_parameters import DEEPEST, Kind, Parameters
 from runner_e2e.cell.matchers_query import Query, QueryError, compile_query
 from runner_e2e.cell.matchers_schema import find_schema_problem
+from runner_e2e.strict_json import StrictJsonError, parse_strict
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
@@ -86,25 +85,12 @@ class Document:
     size: int
 
 
-class _NotJsonError(ValueError):
-    """A file holds what is no document."""
-
-
 def parse_document(content: bytes) -> Document | str:
     """Return what a JSON file holds, or why it is no document: in words that quote nothing of it."""
     try:
-        value: JsonValue = json.loads(
-            content.decode(),
-            object_pairs_hook=_refuse_duplicates,
-            parse_constant=_refuse_number,
-            parse_float=_parse_float,
-        )
-    except UnicodeDecodeError:
-        return "is not UTF-8"
-    except _NotJsonError as error:
+        value = cast("JsonValue", parse_strict(content))
+    except StrictJsonError as error:
         return str(error)
-    except (ValueError, RecursionError):
-        return "is not JSON"
     return _find_unusable(value) or Document(value, len(content))
 
 
@@ -116,22 +102,6 @@ def _read_document(path: str, observed: Observed) -> Document | Judgement:
         return Judgement(passed=False, detail=f"file is larger than {MOST_BYTES >> 20} MiB")
     document = parse_document(found.data)
     return Judgement(passed=False, detail=f"file {document}") if isinstance(document, str) else document
-
-
-def _refuse_duplicates(pairs: "list[tuple[str, JsonValue]]") -> "dict[str, JsonValue]":
-    made = dict(pairs)
-    if len(made) != len(pairs):
-        raise _NotJsonError("has a key twice in one object")
-    return made
-
-
-def _refuse_number(_: str) -> NoReturn:
-    raise _NotJsonError("holds a number that JSON does not have")
-
-
-def _parse_float(text: str) -> float:
-    number = float(text)
-    return number if math.isfinite(number) else _refuse_number(text)
 
 
 def _find_unusable(value: "JsonValue") -> str | None:

@@ -4,13 +4,11 @@ Anything that changes the price in a way that a rate card does not tell makes a 
 let a cell spend past its limit.
 """
 
-import json
-from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import NoReturn
 
 from runner_e2e.gateway.dialects import Dialect
 from runner_e2e.gateway.problems import Problem
+from runner_e2e.strict_json import StrictJsonError, parse_strict
 
 _MOST_TOKENS = 10**9
 _MOST_CHOICES = 128
@@ -68,9 +66,9 @@ class Ask:
 def parse_ask(dialect: Dialect, body: bytes) -> Ask:
     """Read a request's body. Raises `Problem` for what a provider might read otherwise than we do."""
     try:
-        content = json.loads(body, object_pairs_hook=_refuse_twins, parse_constant=_refuse_constant)
-    except (ValueError, RecursionError):
-        raise _invalid("The body is not JSON, or a key stands twice in one object") from None
+        content = parse_strict(body)
+    except StrictJsonError as error:
+        raise _invalid(f"The body {error}") from None
     if not isinstance(content, dict):
         raise _invalid("The body is not a JSON object")
     model, streamed = content.get("model"), content.get("stream")
@@ -125,18 +123,6 @@ def _read_number(content: dict[str, object], name: str, most: int) -> int | None
     if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= most:
         raise _invalid(f"The field {name} must be a whole number")
     return value
-
-
-def _refuse_twins(pairs: Iterable[tuple[str, object]]) -> dict[str, object]:
-    listed = list(pairs)
-    content = dict(listed)
-    if len(content) != len(listed):
-        raise ValueError("a key stands twice")
-    return content
-
-
-def _refuse_constant(_name: str) -> NoReturn:
-    raise ValueError("not JSON")
 
 
 def _is_plain(text: str) -> bool:

@@ -4,13 +4,12 @@ Standard library only: authorization runs before anything is installed. What is 
 refused, never guessed. Whether the parts agree is for `authorize`.
 """
 
-import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import NoReturn
 
 from runner_e2e.errors import InputError
+from runner_e2e.strict_json import parse_strict
 
 # Beyond this a JSON number may have lost digits on its way.
 MAX_ID = 2**53
@@ -106,7 +105,7 @@ def build_context(environ: Mapping[str, str], event_file: bytes) -> Context:
 def parse_event(content: bytes) -> Event:
     """Return what an event file says."""
     try:
-        payload = load_json(content)
+        payload = parse_strict(content)
     except ValueError:
         # Not chained: the original error carries the whole text.
         raise InputError("The event file is not JSON, or repeats a key", _FRESH_RUN) from None
@@ -130,7 +129,7 @@ def parse_allowed_actors(text: str) -> tuple[int, ...]:
     if not text.strip():
         raise InputError("Input allowed-actor-ids is empty: nobody may start paid cells", _ALLOW_LIST)
     try:
-        ids = load_json(text)
+        ids = parse_strict(text)
     except ValueError:
         raise InputError("Input allowed-actor-ids is not JSON", _ALLOW_LIST) from None
     if not isinstance(ids, list) or not ids:
@@ -152,29 +151,6 @@ def is_id(value: object) -> bool:
 def is_login(value: object) -> bool:
     """Whether a JSON value has the form of a login."""
     return _matches(_LOGIN, value)
-
-
-def load_json(text: str | bytes) -> object:
-    """Return a JSON document; raise `ValueError` for duplicate keys, NaN and whatever nests too deeply."""
-    decoded = text.decode("utf-8") if isinstance(text, bytes) else text
-    try:
-        document: object = json.loads(
-            decoded, object_pairs_hook=_refuse_duplicates, parse_constant=_refuse_constant
-        )
-    except RecursionError:
-        raise ValueError("nests too deeply") from None
-    return document
-
-
-def _refuse_duplicates(pairs: Sequence[tuple[str, object]]) -> dict[str, object]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        raise ValueError("repeats a key")
-    return found
-
-
-def _refuse_constant(_: str) -> NoReturn:
-    raise ValueError("is no JSON number")
 
 
 def _take(environ: Mapping[str, str], name: str, pattern: re.Pattern[str]) -> str:

@@ -1,6 +1,5 @@
 """Read what the target's own `--matrix-json` answers: foreign text until it is checked. Pure."""
 
-import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from runner_e2e.plan.definitions import DAYTONA_CREDENTIAL, CredentialName, Envi
 from runner_e2e.plan.ids import split_execution_id
 from runner_e2e.plan.matrix import Job
 from runner_e2e.plan.selection import describe_value, describe_values
+from runner_e2e.strict_json import StrictJsonError, parse_strict
 
 MAX_ANSWER_BYTES = 45 * 1024 * 1024
 MAX_ROWS = 100_000
@@ -121,34 +121,13 @@ def _parse_json(text: bytes) -> dict[str, Any]:
     if words[:1] != b"{":
         _fail("does not begin with a JSON object", _SILENCE)
     try:
-        content = json.loads(
-            words.decode(), object_pairs_hook=_refuse_duplicates, parse_constant=_refuse_constant
-        )
-    except json.JSONDecodeError as error:
-        if error.msg == "Extra data":
-            _fail("goes on after its JSON object", _SILENCE)
-        _fail(f"is not JSON from its character {error.pos + 1} on", _SILENCE)
-    except UnicodeDecodeError:
-        _fail("is not UTF-8")
-    except RecursionError:
-        _fail("is nested too deeply")
-    except ValueError:
-        # Not chained: the original may carry the answer's text. Also an integer of thousands of digits.
-        _fail("has a key twice, or a number that JSON does not have")
+        content = parse_strict(words)
+    except StrictJsonError as error:
+        problem = "goes on after its JSON object" if error.goes_on else str(error)
+        _fail(problem, _MEND if error.position is None else _SILENCE)
     if not isinstance(content, dict):
         _fail("is not one JSON object")
     return content
-
-
-def _refuse_duplicates(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    content = dict(pairs)
-    if len(content) != len(pairs):
-        raise ValueError("a key stands twice")
-    return content
-
-
-def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is not JSON")
 
 
 def _describe(error: ValidationError, content: Mapping[str, Any]) -> str:

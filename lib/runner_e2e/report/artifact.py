@@ -7,7 +7,6 @@ records say is for others to judge.
 import contextlib
 import errno
 import hashlib
-import json
 import os
 import re
 import stat
@@ -17,6 +16,7 @@ from typing import NoReturn
 
 from runner_e2e.evidence import manifest
 from runner_e2e.evidence.tree import Entry, walk_below
+from runner_e2e.strict_json import parse_strict
 
 CELL, PROBE, AGENTS, SPENDING = "cell.json", "probe-summary.json", "agents.json", "spending.json"
 RESULT, PICTURE = "results/result.json", "results/final-state.png"
@@ -92,7 +92,7 @@ def read_earlier(top: int, name: str) -> object:
     """Return the record in an artifact that does not count; None where there is none that can be read."""
     try:
         with opening_artifact(top, name) as directory:
-            return parse_json(_read_file(directory, CELL, _MOST_EARLIER_BYTES) or b"")
+            return parse_strict(_read_file(directory, CELL, _MOST_EARLIER_BYTES) or b"")
     except (OSError, ValueError, RefusedArtifactError):
         return None
 
@@ -106,15 +106,6 @@ def read_picture(directory: int, most_bytes: int) -> bytes | None:
     except (OSError, ValueError, RefusedArtifactError):
         return None
     return content if content is not None and content.startswith(PNG) else None
-
-
-def parse_json(content: bytes) -> object:
-    """Return the JSON in a text of UTF-8; raises ValueError for anything else, and for endless depth."""
-    try:
-        parsed: object = json.loads(content.decode("utf-8"), parse_constant=_refuse_constant)
-    except RecursionError:
-        raise ValueError("it is nested too deeply") from None
-    return parsed
 
 
 class _Reading:
@@ -182,7 +173,7 @@ class _Reading:
         if listed is not None and hashlib.sha256(content).hexdigest() != listed.sha256:
             _refuse_changed(path)
         try:
-            self._content.records[path] = parse_json(content)
+            self._content.records[path] = parse_strict(content)
         except ValueError:
             raise RefusedArtifactError("no-json", f"{path} is no JSON") from None
 
@@ -238,10 +229,6 @@ def _read_end(entry: Entry) -> bytes:
 def _digest(descriptor: int) -> str:
     with os.fdopen(os.dup(descriptor), "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is not JSON")
 
 
 def _refuse_many() -> NoReturn:

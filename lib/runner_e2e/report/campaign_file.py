@@ -3,13 +3,10 @@
 What cannot be read ends in an InputError whose sentences hold no text of the file.
 """
 
-import json
 import os
 import stat
-from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
-from typing import NoReturn
 
 from jsonschema_rs import Draft202012Validator, RegexOptions, ValidationError
 
@@ -17,6 +14,7 @@ from runner_e2e.errors import InputError
 from runner_e2e.report.campaign import Campaign, find_twice, read_campaign, read_time
 from runner_e2e.report.rows import Record
 from runner_e2e.report.schemas import read_results_schema
+from runner_e2e.strict_json import StrictJsonError, parse_strict
 
 NAME = "results.json"
 MOST_BYTES = 64 << 20
@@ -102,21 +100,9 @@ def _read(path: Path) -> bytes:
 
 def _parse(content: bytes, place: str) -> Record:
     try:
-        document = json.loads(
-            content.decode("utf-8"),
-            object_pairs_hook=_unique,
-            parse_constant=_refuse,
-            parse_int=_integer,
-            parse_float=_number,
-        )
-    except UnicodeDecodeError:
-        raise InputError(f"{place} is not UTF-8", _REMEDY) from None
-    except json.JSONDecodeError as error:
-        raise InputError(f"{place} is no JSON from its character {error.pos + 1} on", _REMEDY) from None
-    except (ValueError, RecursionError):
-        raise InputError(
-            f"{place} is nested too deeply, has a key twice or a number that is none", _REMEDY
-        ) from None
+        document = parse_strict(content, most=_MOST_NUMBER)
+    except StrictJsonError as error:
+        raise InputError(f"{place} {error}", _REMEDY) from None
     if not isinstance(document, dict):
         raise InputError(f"{place} is no JSON object", _REMEDY)
     return document
@@ -142,28 +128,3 @@ def _check(campaign: Campaign, place: str) -> None:
             read_time(time)
     except ValueError:
         raise InputError(f"{place} has a time that is none", _REMEDY) from None
-
-
-def _unique(pairs: list[tuple[str, object]]) -> Mapping[str, object]:
-    content = dict(pairs)
-    if len(content) != len(pairs):
-        raise ValueError("a key stands twice")
-    return content
-
-
-def _refuse(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no number")
-
-
-def _integer(digits: str) -> int:
-    number = int(digits)
-    if abs(number) > _MOST_NUMBER:
-        raise ValueError("beyond what all programs read alike")
-    return number
-
-
-def _number(digits: str) -> float:
-    number = float(digits)
-    if abs(number) > _MOST_NUMBER:
-        raise ValueError("beyond what all programs read alike")
-    return number

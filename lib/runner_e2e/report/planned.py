@@ -3,13 +3,13 @@
 Whether it is the plan that this run was made from is for the caller to compare, by digest and count.
 """
 
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NoReturn
 
 from runner_e2e.errors import InputError
+from runner_e2e.strict_json import StrictJsonError, parse_strict
 
 SCHEMA = "runner-e2e.plan/v1"
 MOST_BYTES = 16 << 20
@@ -89,19 +89,12 @@ def _parse(content: bytes) -> dict[str, object]:
     if len(content) > MOST_BYTES:
         _refuse(f"is larger than {MOST_BYTES >> 20} MiB")
     try:
-        document = json.loads(content.decode("utf-8"), object_pairs_hook=_refuse_duplicates)
-    except (ValueError, RecursionError):
-        _refuse("is no JSON")
+        document = parse_strict(content)
+    except StrictJsonError as error:
+        _refuse(str(error))
     if not isinstance(document, dict):
         _refuse("is not one JSON object")
     return document
-
-
-def _refuse_duplicates(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    content = dict(pairs)
-    if len(content) != len(pairs):
-        raise ValueError("a key stands twice")
-    return content
 
 
 def _read_rows(document: Mapping[str, object]) -> tuple[Mapping[str, object], ...]:
