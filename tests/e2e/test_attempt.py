@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import signal
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +18,12 @@ from runner_e2e.cell.processes import Family
 from runner_e2e.cell.record import CellRecord
 from runner_e2e.cell.request import CellRequest
 from runner_e2e.cell.stopping import Stopper
-from runner_e2e.errors import CandidateFailureError, RunnerE2EError
+from runner_e2e.errors import (
+    CancelledError,
+    CandidateFailureError,
+    RunnerE2EError,
+    TransientInfrastructureError,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
@@ -121,6 +128,27 @@ def test_a_result_that_cannot_be_staged_fails_an_attempt_that_passed(cell: Cell)
 
     assert end.failure is not None
     assert "An unexpected ValueError kept the result from being staged" in str(end.failure)
+
+
+@pytest.mark.parametrize(
+    "turn_into",
+    [
+        pytest.param(None, id="a-pass"),
+        pytest.param(TransientInfrastructureError("It was away", "Try again"), id="what-is-tried-again"),
+        pytest.param(CandidateFailureError("It is wrong", "Mend it"), id="a-failure"),
+    ],
+)
+def test_a_stop_counts_whatever_it_is_turned_into(cell: Cell, turn_into: RunnerE2EError | None) -> None:
+    def lose_the_stop() -> None:
+        with contextlib.suppress(CancelledError):
+            os.kill(os.getpid(), signal.SIGTERM)
+        if turn_into is not None:
+            raise turn_into
+
+    end = cell.attempt(lose_the_stop)
+
+    assert isinstance(end.failure, CancelledError)
+    assert end.failure.signum == signal.SIGTERM
 
 
 def plant_directories(evidence: Path, _victim: Path) -> None:

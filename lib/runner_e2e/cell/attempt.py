@@ -146,6 +146,8 @@ def run_attempt(
             failure = _guarded(harness)
     except RunnerE2EError as error:
         failure = error
+    # Whatever else went wrong when it came: nobody waits for a further attempt.
+    failure = stopper.stop or failure
     record.restore_directory()  # otherwise it would be the mode of nothing that changed
     changed = changed_modes(watch.modes)
     record.clear_directory()

@@ -24,6 +24,12 @@ class Stopper:
     def __init__(self, note: Callable[[CancelledError], object]) -> None:
         self._note = note
         self._stopped = False
+        self._stop_error: CancelledError | None = None
+
+    @property
+    def stop(self) -> CancelledError | None:
+        """The stop that was noted, None without one; it counts also where what it went through lost it."""
+        return self._stop_error
 
     @contextlib.contextmanager
     def guarding(self) -> Iterator[None]:
@@ -65,7 +71,7 @@ class Stopper:
         if self._stopped:
             return
         self._stopped = True
-        error = CancelledError(signum)
+        error = self._stop_error = CancelledError(signum)
         with contextlib.suppress(
             OSError, RunnerE2EError
         ):  # a note that cannot be written is no reason to go on

@@ -7,7 +7,6 @@ production launch hides.
 
 import os
 import shutil
-import signal
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -17,9 +16,11 @@ from pathlib import Path
 from runner_e2e.evidence.journal import parse_journal
 from runner_e2e.isolation.layout import DURABLE_SESSIONS, RUN_LOGS
 from runner_e2e.launch.install import find_interpreter, install_wrapper, write_configuration
+from runner_e2e.probe.asking import ask
 
 TIMEOUT_S = 30.0
 SEARCH = "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"
+_VARIABLES = {"PATH": SEARCH, "LANG": "C.UTF-8", "HOME": os.devnull}
 _SHELL = """\
 #!/bin/sh
 exec {interpreter} -IS {observer} {place}
@@ -56,21 +57,7 @@ class Trial:
     def ask(self, command: Sequence[Path | str], question: bytes) -> bytes | None:
         """Return what the observer answers, None without an answer in time."""
         try:
-            with subprocess.Popen(
-                [os.fspath(word) for word in command],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-                cwd=self.workspace,
-                env={"PATH": SEARCH, "LANG": "C.UTF-8", "HOME": os.devnull},
-                start_new_session=True,
-            ) as process:
-                try:
-                    answer, _ = process.communicate(question, self.timeout_s)
-                except BaseException:
-                    # Also when this process is stopped: what was started holds its pipes.
-                    os.killpg(process.pid, signal.SIGKILL)
-                    raise
+            answer, _ = ask(command, question, self.workspace, _VARIABLES, self.timeout_s)
         except (subprocess.TimeoutExpired, OSError):
             return None
         return answer

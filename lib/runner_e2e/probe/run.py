@@ -2,10 +2,8 @@
 
 import base64
 import json
-import os
 import secrets
 import shutil
-import signal
 import stat
 import subprocess
 from collections.abc import Mapping, Sequence
@@ -16,6 +14,7 @@ from runner_e2e.errors import SandboxUnprovenError
 from runner_e2e.evidence.journal import parse_journal
 from runner_e2e.launch.install import find_interpreter
 from runner_e2e.launch.install_command import CommandOrder
+from runner_e2e.probe.asking import ask
 from runner_e2e.probe.checks import Layout, Wrapper
 from runner_e2e.probe.fixture import RUNNER_NAME, BaseTargets, Fixture
 from runner_e2e.probe.launches import Launch, Policy, prepare_command, prepare_runner
@@ -204,26 +203,14 @@ def _observe(fixture: Fixture, launch: Launch, timeout_s: float) -> tuple[dict[s
     nonce = secrets.token_hex(16)
     request = json.dumps({"nonce": nonce, "checks": fixture.request()})
     try:
-        with subprocess.Popen(
-            [os.fspath(part) for part in launch.command],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            cwd=fixture.workspace,
-            env=dict(launch.environment),
-            start_new_session=True,
-        ) as process:
-            try:
-                answer, _ = process.communicate(request.encode(), timeout_s)
-            except BaseException:
-                # Also when the harness is stopped: the shell's children hold its pipes.
-                os.killpg(process.pid, signal.SIGKILL)
-                raise
+        answer, status = ask(
+            launch.command, request.encode(), fixture.workspace, launch.environment, timeout_s
+        )
     except subprocess.TimeoutExpired:
         return {}, f" within {timeout_s:g} s"
     except OSError as error:
         return {}, f": {error.strerror}"
-    return parse_answer(answer, nonce), f" (exit status {process.returncode})"
+    return parse_answer(answer, nonce), f" (exit status {status})"
 
 
 def parse_answer(answer: bytes, nonce: str) -> dict[str, Observation]:
