@@ -7,7 +7,6 @@ import shutil
 import sqlite3
 import subprocess
 import sys
-import threading
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -230,13 +229,38 @@ def test_a_tree_that_is_removed_while_it_is_copied_is_normal(followed: Followed)
         place = followed.tree / f"d{number % 50}"
         place.mkdir(exist_ok=True)
         (place / f"{number}").write_bytes(b"x" * 100)
-    remover = threading.Thread(target=shutil.rmtree, args=(followed.tree,))
-    remover.start()
-    while remover.is_alive():
-        followed.step(0.1)
-    remover.join()
+    # Not a thread, which would wait for its turn at each file.
+    with subprocess.Popen(["rm", "-rf", "--", followed.tree]) as remover:
+        while remover.poll() is None:
+            followed.step(0.1)
 
     assert not followed.finish().unsearched
+
+
+class RemovedWhenLookedFor(list[Top]):
+    """Trees whose files go, and are followed by others, between a look at what is open and one for more."""
+
+    def __iter__(self) -> Iterator[Top]:
+        for top in super().__iter__():
+            for path in top.path.glob("old-*"):
+                path.unlink()
+                path.with_name(path.name.replace("old", "new")).write_text("later")
+            yield top
+
+
+def test_files_that_are_removed_when_many_are_open_are_still_copied_to_their_end(followed: Followed) -> None:
+    for number in range(250):
+        (followed.tree / f"old-{number}").write_text("text")
+    while len(followed.follower.copies) < 250:
+        followed.step()
+    followed.tops = RemovedWhenLookedFor(followed.tops)
+    followed.step()
+
+    coverage = followed.finish()
+
+    assert coverage.unsearched == []
+    assert {b"".join(followed.text(f"old-{number}")) for number in range(250)} == {b"text"}
+    assert {b"".join(followed.text(f"new-{number}")) for number in range(250)} == {b"later"}
 
 
 def test_twenty_thousand_files_are_copied_over_several_steps(followed: Followed) -> None:

@@ -284,19 +284,31 @@ class Follower:
         self._held[key] = _Held(database, top)
 
     def _make_room(self) -> None:
-        """Close the file that has not changed for longest, one that is done if there is any.
+        """Close the file that has not changed for longest: one that is done, or else one that has a name.
 
-        A later scan opens it again if it changes, or if it is not done.
+        A later scan opens that again if it changes, or if it is not done. One without a name can only be read
+        while it is open, so that its end is read before it is closed.
         """
         if len(self._held) < _MOST_HELD:
             return
-        oldest: tuple[_Key, Growing] | None = None
+        oldest = named = None
         for key, held in self._held.items():
-            if isinstance(held.file, Growing):
-                if held.file.is_done():
-                    oldest = key, held.file
-                    break
-                oldest = oldest or (key, held.file)
-        if oldest is not None:
-            oldest[1].put_away()
-            del self._held[oldest[0]]
+            if not isinstance(held.file, Growing):
+                continue
+            if held.file.is_done():
+                self._put_away(key, held.file)
+                return
+            oldest = oldest or (key, held.file)
+            if named is None and not held.file.is_nameless():
+                named = key, held.file
+        if named is not None:
+            self._put_away(*named)
+        elif oldest is not None:
+            key, file = oldest
+            self._advance(key, self._clock(), last=True)
+            if key in self._held:
+                self._put_away(key, file)
+
+    def _put_away(self, key: _Key, file: Growing) -> None:
+        file.put_away()
+        del self._held[key]

@@ -126,7 +126,11 @@ class Growing:
 
     def is_over(self) -> bool:
         """Whether all of it was copied and it has no name any more."""
-        return os.fstat(self.descriptor).st_nlink == 0 and self.is_done()
+        return self.is_nameless() and self.is_done()
+
+    def is_nameless(self) -> bool:
+        """Whether it has no name any more, so that nobody can open it again."""
+        return os.fstat(self.descriptor).st_nlink == 0
 
     def advance(self, store: Store, now: float, *, last: bool = False) -> bool:
         """Copy what is there now, as far as the step allows; return whether anything was copied.
