@@ -14,12 +14,12 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from runner_e2e.cell.hunting import stop_new
 from runner_e2e.cell.process_marks import ProcessMark, read_stat
 
 HARNESS_GRACE_S = 8.0
 KILL_GRACE_S = 10.0
 _PAUSE_S = 0.02
-_HUNT_S = 0.2
 _MOST_BYTES = 8 << 20  # of a file in /proc, which the process itself can make long
 
 
@@ -177,9 +177,8 @@ def end_remains(marks: Collection[ProcessMark], place: str | None, grace_s: floa
             break
         if found:
             time.sleep(_PAUSE_S)
-        caught = None if found else _hunt(seen, groups)
-        if caught is not None:
-            known.add(caught)
+        caught = [] if found else _hunt(groups)
+        known.update(caught)
         quiet = 0 if found or caught else quiet + 1
     time.sleep(5 * _PAUSE_S if late else 0)
     remaining = _find(read_processes(), known, place) if late else []
@@ -193,20 +192,23 @@ def _stop_groups(groups: Collection[int]) -> None:
             os.killpg(group, signal.SIGSTOP)
 
 
-def _hunt(seen: Mapping[int, Seen], groups: Collection[int]) -> ProcessMark | None:
-    """Look for a short while at new processes only, and stop one of these groups or sessions.
+def _hunt(groups: Collection[int]) -> list[ProcessMark]:
+    """Stop processes of these groups or sessions as they appear, and return them.
 
-    A process that forks and ends again and again is gone before a look at all of them comes to it.
+    One that forks and ends again and again is gone before a look at all processes comes to it.
     """
-    passed, until = set(map(str, seen)), time.monotonic() + _HUNT_S
-    while groups and time.monotonic() < until:
-        for name in set(filter(str.isdecimal, os.listdir("/proc"))) - passed:  # noqa: PTH208 - names only
-            passed.add(name)
-            one = _read_process(int(name))
-            if one is not None and one.owner == os.getuid() and {one.group, one.session} & set(groups):
-                _send(one, signal.SIGSTOP)
-                return one.mark
-    return None
+    caught: dict[int, ProcessMark] = {}
+
+    def is_wanted(pid: int) -> bool:
+        one = _read_process(pid)
+        if one is None or one.owner != os.getuid() or not {one.group, one.session} & set(groups):
+            return False
+        caught[pid] = one.mark
+        return True
+
+    if groups:
+        stop_new(is_wanted)
+    return list(caught.values())
 
 
 def end_harness(mark: ProcessMark, grace_s: float = HARNESS_GRACE_S) -> str | None:
