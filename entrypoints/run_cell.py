@@ -5,9 +5,7 @@ import os
 import sys
 import traceback
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "lib"))
 
@@ -23,11 +21,10 @@ if __name__ == "__main__":
 
 from runner_e2e.actions.artifact import read_run_attempt, read_run_id
 from runner_e2e.actions.cell_inputs import RunCell, parse_run_cell
-from runner_e2e.actions.command_files import unchanged_files
+from runner_e2e.actions.cell_request import build_request, open_command, open_paperclip
 from runner_e2e.actions.entry import start
 from runner_e2e.actions.inputs import Harness, read_inputs
 from runner_e2e.actions.publication import (
-    TITLE,
     SurfaceReporter,
     announce_evidence,
     publish_error,
@@ -39,18 +36,8 @@ from runner_e2e.cell.request import CellRequest
 from runner_e2e.cell.run import finish_evidence, run_cell
 from runner_e2e.errors import CancelledError, InputError, RunnerE2EError
 from runner_e2e.evidence.artifact_names import build_artifact_name
-from runner_e2e.plan.catalog import find_catalog, read_catalog
-from runner_e2e.plan.keys import hidden_names
-from runner_e2e.plan.matrix import build_jobs
-from runner_e2e.plan.resolution import resolve_cell
 from runner_e2e.plan.selection import take_selected_id
 from runner_e2e.report.markdown import probe_summary
-
-if TYPE_CHECKING:
-    from runner_e2e.cell import attempt
-    from runner_e2e.cell.command_request import CommandRequest
-    from runner_e2e.cell.limits import Spending
-    from runner_e2e.cell.paperclip_request import PaperclipRequest
 
 HELP = """\
 usage: run_cell.py
@@ -86,7 +73,7 @@ def main(argv: Sequence[str], environ: Mapping[str, str]) -> int:
         cell = parse_run_cell(read_inputs(rest), selected)
         if cell.harness is Harness.BUILT_IN:
             return _run_built_in(cell, environ, rest, surface, parent)
-        return _run(cell, _build_request(cell, rest, surface, parent), rest, surface)
+        return _run(cell, build_request(cell, rest, surface, parent), rest, surface)
     except RunnerE2EError as error:
         return publish_error(surface, error)
     except KeyboardInterrupt:
@@ -119,7 +106,7 @@ def _run_built_in(
     from runner_e2e.actions.service_cell import choose_service_user, run_under  # noqa: PLC0415 - others do without
 
     user = choose_service_user(cell)
-    request = _build_request(cell, rest, surface, parent, for_another=user is not None)
+    request = build_request(cell, rest, surface, parent, for_another=user is not None)
     if user is None or request.refusal is not None:
         return _run(cell, request, rest, surface)
     return run_under(user, cell, request, environ, surface)
@@ -134,92 +121,13 @@ def _run(cell: RunCell, request: CellRequest, environ: Mapping[str, str], surfac
         )
         announce_evidence(surface, name, str(evidence))
     try:
-        outcome = run_cell(request, SurfaceReporter(surface), _open_command, _open_paperclip)
+        outcome = run_cell(request, SurfaceReporter(surface), open_command, open_paperclip)
     finally:
         if fresh and not evidence.exists():
             withdraw_evidence(surface)
     finish_evidence(outcome, probe_summary(outcome.probe))
     publish_outcome(surface, outcome)
     return outcome.exit_code
-
-
-def _build_request(
-    cell: RunCell,
-    environ: Mapping[str, str],
-    surface: ActionSurface,
-    parent: Path,
-    *,
-    for_another: bool = False,
-) -> CellRequest:
-    """Find the cell; refuse what cannot be run before anything is made.
-
-    What an installed Paperclip cannot run is refused in the cell's record.
-    """
-    name, command = cell.name, cell.command
-    for secret in (name.key_secret, command.credential if command else None, cell.payment.credential):
-        if secret is not None:
-            surface.mask(secret)
-    said = name.row.model_dump(by_alias=True, exclude_unset=True) if name.row else {}
-    base = CellRequest(
-        evidence_parent=parent,
-        preset=cell.sandbox_preset,
-        minimum_abi=cell.min_abi,
-        infrastructure_retries=cell.infrastructure_retries,
-        hide=cell.hide,
-        environ=environ,
-    )
-    if command is not None:
-        from runner_e2e.cell.command_plan import CellAddress, plan_command  # noqa: PLC0415 - others do without
-
-        address = CellAddress(name.execution_id, name.key, name.key_secret, said)
-        with unchanged_files(environ):  # it may ask the target
-            planned = plan_command(command, address, base)
-        for warning in planned.warnings:
-            surface.warning(warning, TITLE)
-        if planned.request.command is not None:
-            for credential in planned.request.command.credentials.values():
-                surface.mask(credential)
-        return planned.request
-    path = find_catalog(cell.catalog)
-    with hidden_names(active=name.key is not None):
-        catalog = read_catalog(path)
-    execution = resolve_cell(
-        catalog,
-        execution_id=name.execution_id,
-        key=name.key,
-        key_secret=name.key_secret,
-        said=said,
-    )
-    (job,) = build_jobs([execution])
-    minutes = said.get("timeoutMinutes", job.timeout_minutes)
-    base = replace(base, catalog=path)
-    if cell.harness is Harness.BUILT_IN:
-        from runner_e2e.cell.paperclip_plan import pay_for, plan_paperclip  # noqa: PLC0415 - others do without
-
-        try:
-            with hidden_names(active=name.key is not None):
-                planned_here = plan_paperclip(execution, path, environ, for_another=for_another)
-            planned_here = pay_for(planned_here, cell.payment, environ)
-        except RunnerE2EError as error:
-            return base.for_refused(execution, cell.harness.value, error, name.key)
-        for secret in planned_here.secrets:
-            surface.mask(secret)
-        return base.for_paperclip(execution, planned_here, name.key, minutes)
-    return base.for_cell(execution, name.key, minutes)
-
-
-def _open_command(
-    of: "attempt.Attempt", request: "CommandRequest", spending: "Spending"
-) -> "attempt.Harness":
-    from runner_e2e.cell.command_attempt import CommandHarness  # noqa: PLC0415 - others do without
-
-    return CommandHarness(of, request, spending)
-
-
-def _open_paperclip(of: "attempt.Attempt", request: "PaperclipRequest") -> "attempt.Harness":
-    from runner_e2e.cell.paperclip_attempt import PaperclipHarness  # noqa: PLC0415 - others do without
-
-    return PaperclipHarness(of, request)
 
 
 def _keep_traceback(environ: Mapping[str, str], parent: Path, error: Exception) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import shutil
 import sys
@@ -15,8 +16,11 @@ import pytest
 from action.act import git
 from action.test_run_cell import INERT_WRAPPER
 from e2e.checkout import PROJECT, Checkout
-from e2e.command_cells import Done, Workshop, credential_of, workshop_for
+from e2e.command_cells import KEY_SECRET, Done, Workshop, assert_absent, credential_of, workshop_for
 from e2e.target_job import DAYTONA, LEGACY, NATIVE
+from runner_e2e.plan.catalog import read_catalog
+from runner_e2e.plan.keys import build_key
+from runner_e2e.plan.matrix import build_jobs, row
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -143,6 +147,85 @@ def test_a_cell_is_refused_before_its_harness_is_started(own: Workshop, name: st
         assert done.verdict == (2, "refused", "refused")
     else:
         assert not done.outputs.get("artifact-name")
+
+
+# The report waits for a record of every row: one that names no cell of the target has one, too.
+OF_ROWS = (
+    "other-commit",
+    "git-credentials",
+    "identity",
+    "open-checkout",
+    "no-credential",
+    "other-credential",
+    "limit-without-gateway",
+    "no-runner",
+    "earlier-results",
+)
+
+
+def row_of(workshop: Workshop, name: str = NATIVE) -> dict[str, object]:
+    """Return a cell's row, as `plan` makes it."""
+    (cell,) = (one for one in read_catalog(workshop.catalog).executions if one.id == name)
+    (job,) = build_jobs([cell])
+    return row(job)
+
+
+@pytest.mark.parametrize("name", OF_ROWS)
+def test_a_row_that_is_refused_has_a_record_that_says_why(own: Workshop, name: str) -> None:
+    refusal = REFUSALS[name]
+    with refusal.state(own):
+        done, started = run_marked(
+            own,
+            environ=refusal.environ,
+            inputs={**refusal.inputs, "id": None, "row": json.dumps(row_of(own))},
+        )
+
+    assert (done.verdict, started) == ((2, "refused", "refused"), False), done.ended
+    assert refusal.word in done.cell["message"]
+    assert (done.cell["id"], done.cell["harness"]) == (NATIVE, "command")
+    assert done.outputs["artifact-name"] == f"runner-e2e-17-1-{NATIVE}"
+    (attempt,) = done.cell["attempts"]
+    assert attempt["status"] == "refused"
+
+
+@pytest.mark.parametrize("changed", [{"executionId": "core.native.local.none"}, {"timeoutMinutes": 1}])
+def test_a_row_that_is_not_the_catalogs_has_a_record_too(own: Workshop, changed: dict[str, object]) -> None:
+    given = {**row_of(own), **changed}
+
+    done, started = run_marked(own, inputs={"id": None, "row": json.dumps(given)})
+
+    assert (done.verdict, started) == ((2, "refused", "refused"), False), done.ended
+    assert done.cell["id"] == given["executionId"]
+
+
+@pytest.mark.parametrize("secret", [KEY_SECRET, KEY_SECRET[::-1]], ids=["its-secret", "another-secret"])
+def test_a_row_behind_a_key_that_is_refused_names_nothing_but_the_key(own: Workshop, secret: str) -> None:
+    key = build_key(KEY_SECRET, NATIVE)
+    said = {name: value for name, value in row_of(own).items() if name == "timeoutMinutes"}
+    inputs = {
+        "id": None,
+        "row": json.dumps({**said, "key": key}),
+        "key_secret": secret,
+        "target_sha": "0" * 40,
+    }
+
+    done, started = run_marked(own, inputs=inputs)
+
+    assert (done.verdict, started) == ((2, "refused", "refused"), False), done.ended
+    assert (done.cell["key"], done.outputs["artifact-name"]) == (key, f"runner-e2e-17-1-{key}")
+    assert "id" not in done.cell
+    assert_absent(done, NATIVE, "first-task", "side-by-side")
+
+
+def test_a_target_that_cannot_be_asked_for_a_row_is_asked_once(own: Workshop) -> None:
+    inputs = {"id": None, "row": json.dumps(row_of(own)), "catalog": None, "harness_command": "/bin/false"}
+
+    done, started = run_marked(own, inputs=inputs)
+
+    assert not started
+    assert done.outputs["artifact-name"] == f"runner-e2e-17-1-{NATIVE}"
+    (attempt,) = done.cell["attempts"]
+    assert attempt["retry"] == "Nothing of the cell was run."
 
 
 def test_without_any_reason_the_same_cell_starts_its_harness(own: Workshop) -> None:

@@ -168,6 +168,16 @@ class CellRequest:
             refusal=refusal,
         )
 
+    def for_unplanned(
+        self, execution_id: str | None, harness: str, refusal: RunnerE2EError, key: str | None
+    ) -> "CellRequest":
+        """Return this request for the cell of a row that could not be planned: its record says why.
+
+        A row has a key or an id; behind a key the cell's own id may not be known.
+        """
+        name = execution_id or ""
+        return replace(self, cell_id=name, key=name if key is None else key, harness=harness, refusal=refusal)
+
     def for_paperclip(
         self,
         execution: "Execution",

@@ -152,6 +152,8 @@ class _Cell:
                 return Retry(again=False, reason="Nothing is left to spend.")
         if end.failure is not None and end.fields.get("leftovers"):
             return Retry(again=False, reason="Processes of the attempt were left running.")
+        if self._request.refusal is not None:
+            return Retry(again=False, reason="Nothing of the cell was run.")
         policy = self._request.retries
         return decide_retry(
             number,
