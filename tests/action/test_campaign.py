@@ -181,6 +181,7 @@ def test_a_selection_that_is_refused_hands_on_nothing_and_no_cell_runs(
     assert not any(done.artifacts.iterdir())
 
 
+@pytest.mark.extended
 def test_a_second_matrix_holds_what_the_first_cannot_and_its_cells_run(
     clone: Path, place: Path, environment: Path
 ) -> None:

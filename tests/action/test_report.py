@@ -8,6 +8,7 @@ import xml.etree.ElementTree as ET
 from typing import TYPE_CHECKING, Any
 
 import jsonschema_rs
+import pytest
 
 from action.act import Performance, perform
 from runner_e2e.evidence.manifest import build_manifest, parse_manifest
@@ -86,6 +87,7 @@ def test_a_campaign_that_passed_is_reported_with_every_file(
         assert upload["retentionDays"] == "7"
 
 
+@pytest.mark.extended
 def test_the_uploaded_plan_holds_the_rows_that_the_outputs_carry(
     clone: Path, place: Path, environment: Path
 ) -> None:

@@ -21,6 +21,7 @@ from e2e.checkout import (  # noqa: E402 - see above
     find_interpreter,
     private_directory,
 )
+from e2e.short_run import extended_unless  # noqa: E402 - see above
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,7 +40,11 @@ def ordinary_checkout() -> Iterator[Checkout]:
         yield copy_checkout(place, interpreter, ORDINARY_UID)
 
 
-@pytest.fixture(scope="session", params=["present-user", "ordinary-user"])
+# Where root runs the tests, it shows little that its ordinary user does not.
+PRESENT_USER = pytest.param("present-user", marks=extended_unless(os.geteuid() != 0))
+
+
+@pytest.fixture(scope="session", params=[PRESENT_USER, "ordinary-user"])
 def checkout(request: pytest.FixtureRequest) -> Checkout:
     if request.param == "present-user":
         return Checkout(PROJECT, Path(sys.executable))

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from e2e.checkout import DECOY, PROJECT, Checkout, Ended, Evidence, Surroundings, finish
+from e2e.short_run import extended_unless
 from runner_e2e.cell.flow import Flow, plan_flow
 from runner_e2e.plan.catalog import find_catalog, read_catalog
 from runner_e2e.plan.keys import build_key
@@ -28,6 +29,16 @@ pytestmark = pytest.mark.e2e
 OWN = Checkout(PROJECT, Path(sys.executable))
 CELLS = {cell.id: cell for cell in read_catalog(find_catalog("reference")).executions}
 LOCAL = [cell.id for cell in CELLS.values() if cell.environment.id == "local"]
+# One of each kind.
+SHORT = {
+    "isolation.scripted.local.three-agents",
+    "continuation.scripted-warm.local.turns.three",
+    "questions.scripted.local.question.answered-after-restart",
+    "permissions.scripted-ask.local.withheld.question",
+    "planning.scripted.local.plan.approved",
+    "writing.scripted.local.report.counted",
+    "restarts.scripted-warm.local.boots.three",
+}
 RUNNER = "lib/runner_e2e/reference/runnerd.py"
 KNOWN_GAPS = {"run:harnessCmdline"}
 TWO = plan_flow(CELLS["continuation.scripted.local.turns.two"])
@@ -149,7 +160,10 @@ def edited(checkout: Checkout, name: str, old: str, new: str) -> Iterator[Checko
 # Every cell that can run.
 
 
-@pytest.mark.parametrize("name", LOCAL)
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=extended_unless(name in SHORT)) for name in LOCAL],
+)
 def test_a_local_cell_of_the_catalog_passes(name: str, desk: Path, surroundings: Surroundings) -> None:
     flow = plan_flow(CELLS[name])
 
@@ -443,7 +457,12 @@ HANG = hostile("if self.heard:\n    time.sleep(600)")
     [
         pytest.param(replace(TWO, turn_timeout_s=3.0), 60.0, id="of-the-turn"),
         pytest.param(TWO, 6.0, id="of-the-cell", marks=pytest.mark.extended),
-        pytest.param(replace(RESTART, turn_timeout_s=3.0), 60.0, id="of-a-turn-after-a-restart"),
+        pytest.param(
+            replace(RESTART, turn_timeout_s=3.0),
+            60.0,
+            id="of-a-turn-after-a-restart",
+            marks=pytest.mark.extended,
+        ),
     ],
 )
 def test_a_later_turn_that_hangs_is_ended_at_its_limit(

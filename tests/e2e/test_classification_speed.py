@@ -8,6 +8,8 @@ import pytest
 
 from runner_e2e.cell.classification import classify_end, classify_text
 
+pytestmark = pytest.mark.extended
+
 HOSTILE = 1 << 17
 MOST_S = 6.0  # a tenth of that is usual; quadratic time would be minutes
 

@@ -19,7 +19,8 @@ from runner_e2e.probe.checks import CHECKS, Expected
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-pytestmark = pytest.mark.e2e
+# One process runs the cells that many tests look at.
+pytestmark = [pytest.mark.e2e, pytest.mark.xdist_group("demo")]
 
 FILES = {"agents.json", "cell.json", "manifest.json", "probe-summary.json", "probe-summary.md", "server.log"}
 DENIED = {check.id for check in CHECKS if check.expected is Expected.DENIED}

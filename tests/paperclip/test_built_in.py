@@ -114,17 +114,6 @@ def test_no_key_of_an_agent_stands_in_the_evidence(proven: Evidence, control: Ev
             assert path.is_dir() or not re.search(rb"key-[0-9a-f]{32}", path.read_bytes()), path
 
 
-def test_a_cell_with_one_agent_passes_and_leaves_nothing(ordinary: Checkout, clean: None) -> None:
-    name = f"{SCRIPTED}chat.single-turn"
-    with private_directory("single") as place:
-        ended = run_cell(ordinary, place, name)
-
-        assert ended.status == 0, ended.stdout + ended.stderr
-        (agent,) = evidence_of(place, name).read("agents.json")["agents"]
-        assert {row["kind"] for row in agent["matcherResults"]} >= {"message_contains", "runtime_mode"}
-        assert agent["attempts"] == []
-
-
 @pytest.mark.parametrize(
     ("case", "turns", "boots"),
     [

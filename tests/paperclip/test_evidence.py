@@ -16,11 +16,13 @@ import pytest
 from e2e.checkout import SEARCH_PATH, private_directory
 from runner_e2e.cell.browser import NAMES
 from runner_e2e.cell.harness_result import Planned, parse_result
+from runner_e2e.isolation.layout import CHECKED_AGAINST
 
-from .cells import SCRIPTED, drive, evidence_of, run_cell
+from .cells import SCRIPTED, drive, evidence_of, leaving_nothing, run_cell
 
 if TYPE_CHECKING:
     from e2e.checkout import Checkout, Evidence
+    from runner_e2e.product.installation import Installation
 
 pytestmark = pytest.mark.usefixtures("clean")
 
@@ -38,9 +40,10 @@ agents:
 
 
 @pytest.fixture(scope="module")
-def left(ordinary: Checkout, desk: Path) -> Evidence:
-    """The evidence of a cell with one agent that passed."""
-    ended = run_cell(ordinary, desk, ONE)
+def left(ordinary: Checkout, desk: Path, installation: Installation) -> Evidence:
+    """The evidence of a cell with one agent that passed, and left nothing else."""
+    with leaving_nothing(ordinary, installation):
+        ended = run_cell(ordinary, desk, ONE)
     assert ended.status == 0, ended.stdout + ended.stderr
     return evidence_of(desk, ONE)
 
@@ -84,6 +87,23 @@ def unfilter(kind: int, line: bytearray, above: bytearray, size: int) -> bytearr
             )
         line[at] = (line[at] + guess) & 0xFF
     return line
+
+
+def test_a_cell_with_one_agent_passes(left: Evidence) -> None:
+    (agent,) = left.read("agents.json")["agents"]
+
+    assert (left.cell["status"], left.cell["sandbox"]) == ("passed", "enforced")
+    assert {row["kind"] for row in agent["matcherResults"]} >= {"message_contains", "runtime_mode"}
+    assert agent["attempts"] == []
+
+
+def test_the_instance_had_nothing_that_no_rule_names(left: Evidence, installation: Installation) -> None:
+    assert left.cell["layout"] == {
+        "checkedAgainst": list(CHECKED_AGAINST),
+        "paperclip": installation.paperclip_version,
+        "unnamed": [],
+        "unnamedInTmp": [],
+    }
 
 
 def test_the_picture_shows_the_issues_page(left: Evidence) -> None:

@@ -112,6 +112,7 @@ def rows_of_commands(evidence: Evidence) -> dict[str, dict[str, Any]]:
     return {row["id"]: row for row in rows if row["id"].startswith("command:")}
 
 
+@pytest.mark.extended
 def test_before_the_server_started_the_probe_proved_the_domains_of_commands(
     proven: Evidence, control: Evidence
 ) -> None:
@@ -132,6 +133,7 @@ def test_before_the_server_started_the_probe_proved_the_domains_of_commands(
     }
 
 
+@pytest.mark.extended
 def test_without_a_domain_the_same_agents_reach_all_of_it(control: Evidence) -> None:
     for agent, rows in tables_of(control).items():
         reached = {row["id"] for row in rows if row["reach"] == "reached"}
@@ -140,6 +142,7 @@ def test_without_a_domain_the_same_agents_reach_all_of_it(control: Evidence) -> 
     assert launches_of(control) == []
 
 
+@pytest.mark.extended
 def test_no_key_of_an_agent_stands_in_the_evidence(proven: Evidence, control: Evidence) -> None:
     for evidence in (proven, control):
         for path in evidence.directory.rglob("*"):
