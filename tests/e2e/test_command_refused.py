@@ -18,6 +18,9 @@ from action.test_run_cell import INERT_WRAPPER
 from e2e.checkout import PROJECT, Checkout
 from e2e.command_cells import KEY_SECRET, Done, Workshop, assert_absent, credential_of, workshop_for
 from e2e.target_job import DAYTONA, LEGACY, NATIVE
+from runner_e2e.cell.request import CellRequest
+from runner_e2e.cell.run import run_cell
+from runner_e2e.errors import TransientInfrastructureError
 from runner_e2e.plan.catalog import read_catalog
 from runner_e2e.plan.keys import build_key
 from runner_e2e.plan.matrix import build_jobs, row
@@ -225,6 +228,17 @@ def test_a_target_that_cannot_be_asked_for_a_row_is_asked_once(own: Workshop) ->
     assert not started
     assert done.outputs["artifact-name"] == f"runner-e2e-17-1-{NATIVE}"
     (attempt,) = done.cell["attempts"]
+    assert attempt["retry"] == "A refused is not retried."
+
+
+def test_what_could_not_be_planned_for_a_moment_is_not_tried_with_the_same_answer(tmp_path: Path) -> None:
+    away = TransientInfrastructureError("The target could not be asked", "Run the job again")
+    base = CellRequest(evidence_parent=tmp_path, infrastructure_retries=3, environ={})
+
+    outcome = run_cell(base.for_unplanned(NATIVE, "command", away, None))
+
+    assert (outcome.exit_code, outcome.failure_class) == (3, away.failure_class)
+    (attempt,) = json.loads((tmp_path / NATIVE / "cell.json").read_text())["attempts"]
     assert attempt["retry"] == "Nothing of the cell was run."
 
 

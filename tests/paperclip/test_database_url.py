@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import json
 import os
 import secrets
 import subprocess
@@ -67,8 +68,9 @@ class Postgres:
         done = subprocess.run(command, input=told, capture_output=True, text=True, timeout=60, check=True)
         return str(done.stdout)
 
-    def names(self) -> str:
-        return self.ask("SELECT datname FROM pg_database WHERE NOT datistemplate")
+    def databases(self) -> set[str]:
+        rows = json.loads(self.ask("SELECT datname FROM pg_database WHERE NOT datistemplate"))
+        return {str(row["datname"]) for row in rows}
 
 
 @pytest.fixture(scope="module")
@@ -96,7 +98,7 @@ def postgres(ordinary: Checkout, installation: Installation) -> Iterator[Postgre
 
 def _answers(postgres: Postgres) -> bool:
     try:
-        return "postgres" in postgres.names()
+        return "postgres" in postgres.databases()
     except subprocess.CalledProcessError:
         return False
 
@@ -108,7 +110,7 @@ def test_the_server_uses_it_and_agents_neither_see_the_address_nor_reach_the_por
     with private_directory("external") as place:
         program = LOOK.replace("PORT", str(postgres.port)).replace("WORD", postgres.password)
         steps = STEPS.replace("PROGRAM", base64.b64encode(program.encode()).decode())
-        before, roots = postgres.names(), attempts()
+        before, roots = postgres.databases(), attempts()
 
         ended = drive(ordinary, place, SINGLE, "{}", steps, DATABASE_URL=postgres.url())
 
@@ -116,11 +118,37 @@ def test_the_server_uses_it_and_agents_neither_see_the_address_nor_reach_the_por
         evidence = evidence_of(place, SINGLE)
         assert b"Using external PostgreSQL" in evidence.log
         assert [launch["closedPorts"] for launch in evidence.probe["launches"]] == [[postgres.port]]
-        assert postgres.names() == before
+        assert postgres.databases() == before
         assert not [path for path in attempts() - roots if path.exists() and path.owner() == place.owner()]
         for path in (*evidence.directory.rglob("*"), *place.rglob("*.json")):
             assert path.is_dir() or postgres.password.encode() not in path.read_bytes(), path
         assert postgres.password not in ended.stdout + ended.stderr
+
+
+@pytest.mark.extended
+def test_a_cell_that_is_killed_names_the_database_that_it_leaves(
+    ordinary: Checkout, postgres: Postgres
+) -> None:
+    with private_directory("killed") as place:
+        before = postgres.databases()
+        command = [str(ordinary.python), "-I", str(ordinary.project / "entrypoints" / "run_cell.py")]
+        inputs = {"INPUT_HARNESS": "built-in", "INPUT_ID": SINGLE, "DATABASE_URL": postgres.url()}
+        with ordinary.start(command, place, inputs) as process:
+            assert process.stdout is not None
+            assert any("Starting the server" in line for line in process.stdout)
+            process.kill()
+            process.communicate()
+        sweep = [command[0], "-I", str(ordinary.project / "entrypoints" / "sweep_cell.py")]
+
+        swept = ordinary.run(sweep, place)
+
+        (left,) = postgres.databases() - before
+        assert swept.status == 3, swept
+        cell = evidence_of(place, SINGLE).cell
+        assert cell["failureClass"] == "cleanup_failure"
+        assert f"DROP DATABASE IF EXISTS {left} WITH (FORCE)." in cell["message"]
+        assert postgres.password not in json.dumps(cell)
+        postgres.ask(f"DROP DATABASE IF EXISTS {left} WITH (FORCE)")
 
 
 @pytest.mark.parametrize(

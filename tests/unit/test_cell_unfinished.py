@@ -47,6 +47,24 @@ def test_a_started_cell_failed_and_tells_what_was_left() -> None:
     assert STARTED["status"] == "started"
 
 
+def test_a_database_that_may_be_left_is_named_with_what_to_do() -> None:
+    record = finish_record({**STARTED, "database": "runner_e2e_0123456789abcdef"}, CLEAN, LATER)
+
+    assert check_cell(record) == []
+    assert (record["failureClass"], record["exitCode"]) == ("cleanup_failure", 3)
+    assert "DROP DATABASE IF EXISTS runner_e2e_0123456789abcdef WITH (FORCE)." in str(record["message"])
+
+
+@pytest.mark.parametrize(
+    "name", ["postgres", "runner_e2e_; DROP TABLE x", "runner_e2e_0123456789abcdef\n::error::x", "", 7, None]
+)
+def test_whatever_else_stands_for_a_database_is_no_word_of_the_message(name: object) -> None:
+    record = finish_record({**STARTED, "database": name}, CLEAN, LATER)
+
+    assert record["message"] == finish_record(STARTED, CLEAN, LATER)["message"]
+    assert record["failureClass"] == "permanent_infrastructure"
+
+
 @pytest.mark.parametrize(
     ("said", "failure", "exit_code"),
     [

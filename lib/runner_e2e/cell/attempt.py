@@ -37,7 +37,10 @@ class Watch:
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """What every harness is given: `deadline` is monotonic, `note_running` tells the record what runs."""
+    """What every harness is given: `deadline` is monotonic, `note_running` tells the record what runs.
+
+    `note_database` tells it the name of the attempt's database on another server, None when it is gone.
+    """
 
     request: CellRequest
     number: int
@@ -46,6 +49,7 @@ class Attempt:
     reporter: Reporter
     deadline: float
     note_running: Callable[[Sequence[ProcessMark]], object]
+    note_database: Callable[[str | None], object] = lambda _name: None
 
 
 class Harness(Protocol):

@@ -9,19 +9,19 @@ import json
 import os
 import secrets
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 from urllib.parse import SplitResult, unquote, urlsplit, urlunsplit
 
+from runner_e2e.cell.unfinished import DATABASE_PREFIX
 from runner_e2e.errors import CleanupError, HostRefusedError, RunnerE2EError, TransientInfrastructureError
 from runner_e2e.isolation.variables import DATABASE_URL
 from runner_e2e.product.installation import Installation
 from runner_e2e.product.surroundings import build_check_environment
 
 VARIABLE: Final = DATABASE_URL
-PREFIX: Final = "runner_e2e_"
 _SCHEMES: Final = ("postgres", "postgresql")
 _PORT: Final = 5432
 _LIMIT_S: Final = 60.0
@@ -84,15 +84,20 @@ def read_database(environ: Mapping[str, str]) -> Database | None:
 
 
 @contextlib.contextmanager
-def own_database(installation: Installation, database: Database) -> Iterator[str]:
+def own_database(
+    installation: Installation, database: Database, note: Callable[[str | None], object]
+) -> Iterator[str]:
     """Yield the address of a new database with a random name, and drop it at the end.
 
+    `note` is told the name before there is one, and None when it is gone.
     Raises HostRefusedError when the role may not make one, TransientInfrastructureError when the server
     cannot be reached, and CleanupError when nothing else went wrong and it cannot be dropped.
     """
-    name = f"{PREFIX}{secrets.token_hex(8)}"
+    name = f"{DATABASE_PREFIX}{secrets.token_hex(8)}"
+    note(name)
     code = _ask(installation, database, f'CREATE DATABASE "{name}"')
     if code != "done":
+        note(None)
         raise explain_code(code)
     failed = True
     try:
@@ -100,7 +105,9 @@ def own_database(installation: Installation, database: Database) -> Iterator[str
         failed = False
     finally:
         code = _ask(installation, database, f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)')
-        if code != "done" and not failed:
+        if code == "done":
+            note(None)
+        elif not failed:
             raise CleanupError(
                 f"The attempt's database {name} could not be dropped ({_show(code)})",
                 f"Drop it by hand: DROP DATABASE {name} WITH (FORCE)",

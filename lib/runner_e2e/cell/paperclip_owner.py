@@ -77,7 +77,7 @@ class PaperclipOwner:
             require_proven(probe)
         if self._request.database is not None and self._database is None:
             attempt.reporter.phase(f"Making a database for the attempt, as {VARIABLE} is given")
-            made = own_database(self._request.installation, self._request.database)
+            made = own_database(self._request.installation, self._request.database, attempt.note_database)
             self._database = self._lasting.enter_context(made)
         attempt.reporter.phase(f"Starting the server{' again' if number > 1 else ''}")
         order = ServerOrder(

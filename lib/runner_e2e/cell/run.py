@@ -1,5 +1,6 @@
 """Run one cell from its first record to its staged evidence, at most two attempts."""
 
+import contextlib
 import os
 import platform
 import sys
@@ -119,6 +120,7 @@ class _Cell:
                 reporter=self._reporter,
                 deadline=min(self._deadline, time.monotonic() + self._request.deadline_s),
                 note_running=self._note_running,
+                note_database=self._note_database,
             )
             if self._request.built_in is not None and self._open_paperclip is not None:
                 built_in = self._request.built_in
@@ -152,10 +154,8 @@ class _Cell:
                 return Retry(again=False, reason="Nothing is left to spend.")
         if end.failure is not None and end.fields.get("leftovers"):
             return Retry(again=False, reason="Processes of the attempt were left running.")
-        if self._request.refusal is not None:
-            return Retry(again=False, reason="Nothing of the cell was run.")
         policy = self._request.retries
-        return decide_retry(
+        retry = decide_retry(
             number,
             None if end.failure is None else end.failure.failure_class,
             candidate=policy.candidate,
@@ -165,6 +165,9 @@ class _Cell:
             needed_s=self._request.needed_s,
             left_s=self._deadline - time.monotonic(),
         )
+        if retry.again and self._request.refusal is not None:
+            return Retry(again=False, reason="Nothing of the cell was run.")
+        return retry
 
     def _note_attempt(self, number: int, end: AttemptEnd, retry: Retry) -> None:
         status, failure_class, _, message = describe_result(end.failure, end.success)
@@ -197,6 +200,15 @@ class _Cell:
         running = build_running(self._root, own, known, self._boot_id)
         if restored or self._record.content.get("running") != running:
             self._record.update(running=running)
+
+    def _note_database(self, name: str | None) -> None:
+        """Keep in the record which database is left if this process is killed."""
+        if name is not None:
+            self._record.update(database=name)
+            return
+        self._record.content.pop("database", None)
+        with contextlib.suppress(OSError):  # it is written once more at the end
+            self._record.write()
 
     def _note_stop(self, error: CancelledError) -> None:
         self._record.finish(*describe_result(error, ""))

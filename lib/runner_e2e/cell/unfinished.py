@@ -1,5 +1,6 @@
 """How a cell's record is finished that its `run-cell` left as it was when it was killed. Pure."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -17,6 +18,10 @@ _CLASSES = {
     Status.CANCELLED: FailureClass.CANCELLED,
     Status.TIMED_OUT: FailureClass.TRANSIENT_INFRASTRUCTURE,
 }
+
+# Of the name of a database that an attempt has to itself on a server of its caller's.
+DATABASE_PREFIX = "runner_e2e_"
+_DATABASE = re.compile(rf"{DATABASE_PREFIX}[0-9a-f]{{16}}")
 
 _KILLED = "run-cell was killed, or failed, before it ended."
 
@@ -52,7 +57,8 @@ def finish_record(content: Mapping[str, object], remains: Remains, finished: str
     kept = status in _CLASSES and not doubt
     status = status if kept else Status.FAILED
     failure, exit_code = _read_class(content, status) if kept else (_CLASSES[status], 0)
-    if not remains.is_clean:
+    database = _read_database(content)
+    if database or not remains.is_clean:
         failure, exit_code = FailureClass.CLEANUP_FAILURE, 0
     earlier = content.get("leftovers")
     named = [one for one in earlier if isinstance(one, str)] if isinstance(earlier, list) else []
@@ -60,7 +66,7 @@ def finish_record(content: Mapping[str, object], remains: Remains, finished: str
     said = message[:_LONGEST_MESSAGE] if isinstance(message, str) else ""
     processes = remains.processes
     why = f"{doubt}. What code of the target can write is not believed." if doubt else _KILLED
-    described = " ".join((why, *_describe(remains)))
+    described = " ".join((why, *_describe(remains), *_describe_database(database)))
     return {
         **content,
         "status": status.value,
@@ -99,6 +105,18 @@ def _describe(remains: Remains) -> list[str]:
     elif not remains.root_removed:
         said.append("The attempt's directory could not be removed.")
     return said
+
+
+def _read_database(content: Mapping[str, object]) -> str:
+    """Return the name of the database that may be left, empty where none is told, or no such name."""
+    name = content.get("database")
+    return name if isinstance(name, str) and _DATABASE.fullmatch(name) else ""
+
+
+def _describe_database(name: str) -> list[str]:
+    if not name:
+        return []
+    return [f"Its database may be left on its server: DROP DATABASE IF EXISTS {name} WITH (FORCE)."]
 
 
 def _measure(started: object, finished: str) -> int:

@@ -114,6 +114,7 @@ _CELL_OPTIONAL: Mapping[str, Rule] = {
     "spending": _is_object,
     "root": _is_text,
     "running": _or_null(_is_object),
+    "database": _is_text,
     "sweep": _is_object,
     "restarts": _list_of(_is_restart),
 }
