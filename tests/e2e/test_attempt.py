@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shutil
 import signal
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -114,10 +115,12 @@ def test_a_harness_is_told_how_its_attempt_ended_after_everything_else(cell: Cel
 def test_a_harness_that_left_something_running_is_not_clean(cell: Cell) -> None:
     harness = Disturbing(lambda: None, gathered=Gathered(leftovers=["sleep (7)"]))
 
-    cell.drive(harness)
+    end = cell.drive(harness)
 
     (conclusion,) = harness.concluded
     assert not conclusion.is_clean
+    # It is kept for whoever wants to look at what ran.
+    shutil.rmtree(str(end.fields["root"]))
 
 
 def test_a_result_that_cannot_be_staged_fails_an_attempt_that_passed(cell: Cell) -> None:
